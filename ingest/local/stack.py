@@ -1,0 +1,249 @@
+"""MySQL, Kafka and Connect together: up, status, down, reset.
+
+The state file holds ports (kept from run to run, so pipeline files stay valid) and the processes
+of the last ``up``. ``up`` starts what does not run and leaves alone what does, so it also mends a
+stack of which one part died.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from ingest.errors import Exit, IngestError
+from ingest.local import artefacts, process
+from ingest.local.connect import Connect
+from ingest.local.kafka import Kafka
+from ingest.local.mysql import ADMIN, PIPELINE, MySql
+
+PARTS = ("mysql", "kafka", "connect")
+_SLOWEST_START = 120.0
+_GRACE = {"mysql": 30.0, "kafka": 15.0, "connect": 15.0}
+
+Say = Callable[[str], None]
+
+
+def default_home() -> Path:
+    """``$INGEST_HOME``, else ``.ingest`` in the current folder."""
+    return Path(os.environ.get("INGEST_HOME", ".ingest")).resolve()
+
+
+@dataclass(frozen=True)
+class Health:
+    """What one part of the stack is doing: ``running``, ``starting``, ``died`` or ``stopped``."""
+
+    part: str
+    state: str
+    pid: int | None
+    detail: str
+
+    @property
+    def good(self) -> bool:
+        """True when the part answers."""
+        return self.state == "running"
+
+
+@dataclass
+class Stack:
+    """The embedded stack in one folder."""
+
+    home: Path
+    ports: dict[str, int] = field(default_factory=dict)
+    children: dict[str, process.Child] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, home: Path) -> Stack:
+        """The stack of a folder, as its state file remembers it."""
+        stack = cls(home.resolve())
+        if stack._state_file.exists():
+            state = json.loads(stack._state_file.read_text())
+            stack.ports = state["ports"]
+            stack.children = {
+                part: process.Child(**child) for part, child in state["children"].items()
+            }
+        return stack
+
+    @property
+    def _state_file(self) -> Path:
+        return self.home / "state.json"
+
+    @property
+    def exists(self) -> bool:
+        """True when this folder has held a stack before."""
+        return self._state_file.exists()
+
+    def mysql(self) -> MySql:
+        """The MySQL of this stack."""
+        return MySql(self.home, self.ports["mysql"])
+
+    def kafka(self) -> Kafka:
+        """The broker of this stack."""
+        return Kafka(self.home, self.ports["kafka"], self.ports["kafka-controller"])
+
+    def connect(self) -> Connect:
+        """The Connect worker of this stack."""
+        return Connect(self.home, self.ports["connect"], self.kafka().bootstrap_servers)
+
+    def up(self, chosen_ports: dict[str, int], say: Say = lambda _: None) -> None:
+        """Start what does not run and wait until all of it answers. Raises :class:`IngestError`."""
+        artefacts.ensure(["kafka", "connect", "logging"])
+        self._prepare_folder()
+        self._end_leftovers(say)
+        self._choose_ports(chosen_ports)
+        parts = {"mysql": self.mysql(), "kafka": self.kafka(), "connect": self.connect()}
+        fresh = [part for part in parts if not self._runs(part)]
+        for part in fresh:
+            for port in [part, f"{part}-controller"]:
+                if port in self.ports:
+                    process.refuse_busy_port(port, self.ports[port])
+        started = time.monotonic()
+        for part in fresh:
+            if part == "connect":  # a worker that finds no broker gives up after a while
+                self._wait_for("kafka", started, say)
+            say(f"{part:<8} starting on 127.0.0.1:{self.ports[part]}")
+            self.children[part] = parts[part].start()
+            self._save()
+        for part in fresh:
+            self._wait_for(part, started, say)
+
+    def status(self) -> list[Health]:
+        """What each part is doing now; one look, no waiting."""
+        return [self._health(part) for part in PARTS]
+
+    def down(self, say: Say = lambda _: None) -> None:
+        """End every process of the stack, whoever started it. Data stays."""
+        for part in reversed(PARTS):
+            child = self.children.get(part)
+            if child and child.process():
+                process.stop(child, grace=_GRACE[part])
+                say(f"{part:<8} stopped")
+        self._end_leftovers(say, keep=False)
+        self.children = {}
+        if self.home.exists():
+            self._save()
+
+    def reset(self, say: Say = lambda _: None) -> None:
+        """Down, then delete the data of all parts (the shared artefact cache stays)."""
+        self.down(say)
+        for name in (*PARTS, "secrets", "logs", "state.json"):
+            path = self.home / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        self.ports = {}
+
+    def facts(self) -> dict[str, object]:
+        """What scripts need to connect: the stable part of ``ingest local status --json``."""
+        mysql, connect = self.mysql(), self.connect()
+        return {
+            "mysql": {
+                "host": "127.0.0.1",
+                "port": mysql.port,
+                "user": ADMIN,
+                "password_file": str(mysql.secret(ADMIN)),
+                "pipeline_user": PIPELINE,
+                "pipeline_password_file": str(mysql.secret(PIPELINE)),
+            },
+            "kafka": {"bootstrap_servers": self.kafka().bootstrap_servers},
+            "connect": {"url": connect.url},
+        }
+
+    def resident_bytes(self) -> int:
+        """Resident memory of all parts together."""
+        found = [child.process() for child in self.children.values()]
+        return sum(each.memory_info().rss for each in found if each)
+
+    def _prepare_folder(self) -> None:
+        try:
+            for name in ("logs", "secrets"):
+                (self.home / name).mkdir(parents=True, exist_ok=True)
+            (self.home / "secrets").chmod(0o700)
+        except OSError as failure:
+            raise IngestError(
+                "E-LOCAL-HOME",
+                f"The folder {self.home} cannot be written: {failure.strerror}.",
+                means="Nothing was started.",
+                remedy="choose another with `--home` or INGEST_HOME.",
+            ) from None
+
+    def _choose_ports(self, chosen: dict[str, int]) -> None:
+        for name in ("mysql", "kafka", "kafka-controller", "connect"):
+            if name in chosen:
+                self.ports[name] = chosen[name]
+            while name not in self.ports:
+                port = process.free_port()
+                if port not in self.ports.values():
+                    self.ports[name] = port
+        self._save()
+
+    def _save(self) -> None:
+        state = {
+            "ports": self.ports,
+            "children": {part: child.as_dict() for part, child in self.children.items()},
+        }
+        fresh = self._state_file.with_suffix(".part")
+        fresh.write_text(json.dumps(state, indent=2) + "\n")
+        fresh.replace(self._state_file)
+
+    def _runs(self, part: str) -> bool:
+        child = self.children.get(part)
+        return bool(child and child.process())
+
+    def _end_leftovers(self, say: Say, keep: bool = True) -> None:
+        known = {child.pid for child in self.children.values() if child.process()} if keep else set()
+        for found in process.leftovers(self.home):
+            if found.pid in known or _below(found, known):
+                continue
+            say(f"ending a leftover of an earlier run: {found.name()} (pid {found.pid})")
+            try:
+                found.kill()
+                found.wait(10)
+            except psutil.NoSuchProcess:
+                pass
+
+    def _health(self, part: str) -> Health:
+        child = self.children.get(part)
+        if child is None:
+            return Health(part, "stopped", None, "start it with `ingest local up`")
+        if child.process() is None:
+            return Health(part, "died", child.pid, self._how_it_died(child))
+        trouble = getattr(self, part)().healthy()
+        return Health(part, "starting" if trouble else "running", child.pid, trouble or "")
+
+    def _how_it_died(self, child: process.Child) -> str:
+        code = process.returncode(child)
+        how = f" by signal {-code}" if code and code < 0 else f" with exit code {code}" if code else ""
+        return f"pid {child.pid} ended{how}; read {self.home}/logs/{child.part}.log; " \
+            "`ingest local up` starts it again"
+
+    def _wait_for(self, part: str, started: float, say: Say) -> None:
+        wait = Retrying(
+            stop=stop_after_delay(_SLOWEST_START),
+            wait=wait_fixed(0.2),
+            retry=retry_if_result(lambda health: health.state == "starting"),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        )
+        health: Health = wait(self._health, part)
+        if not health.good:
+            raise IngestError(
+                "E-LOCAL-START",
+                f"{part} did not come up: {health.detail or health.state}.",
+                means="The other parts keep running; no data was touched.",
+                remedy=f"read {self.home}/logs/{part}.log and {part}.out beside it, mend the "
+                "cause, and run `ingest local up` again.",
+                exit_code=Exit.FAILED,
+            )
+        say(f"{part:<8} healthy after {time.monotonic() - started:.1f} s")
+
+
+def _below(found: psutil.Process, known: set[int]) -> bool:
+    try:
+        return any(parent.pid in known for parent in found.parents())
+    except psutil.NoSuchProcess:
+        return True

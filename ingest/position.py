@@ -1,0 +1,71 @@
+"""Where a change sits in the source's log: a total, numeric order. Timestamps are never order.
+
+``epoch`` grows when the log itself restarts or another server takes over, so positions of two
+epochs compare by epoch alone. ``part`` orders the two halves of a primary-key change, which share
+file, byte position and row (facts.md A3): the delete of the old key first, then the create.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any
+
+PART_DELETE = 0
+PART_WRITE = 1
+
+SQL_TYPE = "struct<epoch: int, file: bigint, pos: bigint, row: int, part: int>"
+"""The same value inside Spark and Delta; structs compare field by field there too (facts.md B2)."""
+
+_FILE_NUMBER = re.compile(r"\.(\d+)$")
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Position:
+    """(epoch, binlog file number, byte position, row in event, part), compared as numbers."""
+
+    epoch: int
+    file: int
+    pos: int
+    row: int = 0
+    part: int = PART_DELETE
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self.key() < other.key()
+
+    def key(self) -> tuple[int, int, int, int, int]:
+        """The tuple that orders positions."""
+        return (self.epoch, self.file, self.pos, self.row, self.part)
+
+    def as_dict(self) -> dict[str, int]:
+        """For JSON and for Spark rows."""
+        return {
+            "epoch": self.epoch,
+            "file": self.file,
+            "pos": self.pos,
+            "row": self.row,
+            "part": self.part,
+        }
+
+    @classmethod
+    def from_mapping(cls, value: Any) -> Position:
+        """From a dict or a Spark ``Row`` with the five fields."""
+        return cls(*(int(value[name]) for name in ("epoch", "file", "pos", "row", "part")))
+
+    def __str__(self) -> str:
+        return f"{self.epoch}/{self.file:06d}:{self.pos}:{self.row}.{self.part}"
+
+
+def file_number(binlog_file: str) -> int:
+    """``'binlog.000042' -> 42``. Compared as a number: as text, file 1000000 sorts before 999999.
+
+    Raises ``ValueError`` for a name without a numeric suffix.
+    """
+    found = _FILE_NUMBER.search(binlog_file)
+    if not found:
+        raise ValueError(f"binlog file without a number: {binlog_file!r}")
+    return int(found.group(1))
