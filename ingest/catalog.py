@@ -1,0 +1,117 @@
+"""Source tables and the versions of their schemas, ordered by position.
+
+Built from Debezium's schema-change topic, which holds each table's full column list from the
+snapshot on. A change is decoded by the version in force at its position, never by the newest one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingest.mysql_types import Column
+from ingest.position import Position, file_number
+from ingest.topics import TableId
+
+
+@dataclass(frozen=True)
+class SchemaVersion:
+    """A table's columns and key from a position on; ``columns`` is empty once it was dropped.
+
+    ``kind`` is Debezium's CREATE, ALTER or DROP. ``key`` is the primary key's columns in key order.
+    """
+
+    table: TableId
+    position: Position
+    kind: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    ddl: str
+
+
+@dataclass
+class Catalog:
+    """All versions of all tables seen so far. Fed in topic order, asked by position."""
+
+    versions: dict[TableId, list[SchemaVersion]] = field(default_factory=dict)
+
+    def add(self, record: Mapping[str, Any], epoch: int) -> list[SchemaVersion]:
+        """Take one schema-change record in; returns the versions it brought.
+
+        The snapshot's own DROP records are not facts about the source (Debezium writes them before
+        each CREATE) and are left out.
+        """
+        source = record["source"]
+        if not source.get("file"):
+            return []
+        position = Position(epoch, file_number(source["file"]), source["pos"], source["row"] or 0)
+        from_snapshot = source.get("snapshot") not in (None, "false")
+        brought = []
+        for change in record.get("tableChanges") or []:
+            if change["type"] == "DROP" and from_snapshot:
+                continue
+            table = change.get("table") or {}
+            version = SchemaVersion(
+                table=_table_id(change["id"]),
+                position=position,
+                kind=change["type"],
+                columns=tuple(Column.from_json(column) for column in table.get("columns", ())),
+                key=tuple(table.get("primaryKeyColumnNames", ())),
+                ddl=str(record.get("ddl") or ""),
+            )
+            self.versions.setdefault(version.table, []).append(version)
+            brought.append(version)
+        return brought
+
+    def at(self, table: TableId, position: Position) -> SchemaVersion | None:
+        """The version in force at a position: the last one not after it. None when unknown.
+
+        A row event and a DDL event never share a position, and a snapshot's rows carry the very
+        position of its schema records, so "not after" is exact.
+        """
+        known = [v for v in self._ordered(table) if v.position <= position]
+        return known[-1] if known else None
+
+    def between(
+        self, table: TableId, low: Position | None, high: Position
+    ) -> list[SchemaVersion]:
+        """Versions of a table after ``low`` (None: from the beginning) and up to ``high``."""
+        return [
+            version
+            for version in self._ordered(table)
+            if (low is None or version.position > low) and version.position <= high
+        ]
+
+    def current(self) -> list[SchemaVersion]:
+        """The newest version of every table that has not been dropped."""
+        newest = (self._ordered(table)[-1] for table in sorted(self.versions))
+        return [version for version in newest if version.kind != "DROP"]
+
+    def _ordered(self, table: TableId) -> list[SchemaVersion]:
+        return sorted(self.versions.get(table, ()), key=lambda version: version.position)
+
+
+def _table_id(quoted: str) -> TableId:
+    """``'"shop"."orders"'`` to its two names; a quote inside a name is doubled."""
+    parts: list[str] = []
+    rest = quoted
+    while rest:
+        end = 1
+        while True:
+            end = rest.index('"', end)
+            if rest[end + 1 : end + 2] != '"':
+                break
+            end += 2
+        parts.append(rest[1:end].replace('""', '"'))
+        rest = rest[end + 2 :]
+    return TableId(parts[-2], parts[-1])
+
+
+def parse_record(value: bytes) -> dict[str, Any]:
+    """A schema-change record's JSON. Raises ``ValueError`` when it is not an object."""
+    record = json.loads(value)
+    if not isinstance(record, dict) or "source" not in record:
+        raise ValueError("not a schema-change record")
+    return record

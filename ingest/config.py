@@ -1,0 +1,251 @@
+"""The pipeline file: YAML into frozen, typed settings. Unknown keys are refused.
+
+Passwords are never in the file: it names a file or an environment variable, and what was read
+from there is never in a ``repr``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import model_validator
+from pydantic_core import ErrorDetails
+
+from ingest.errors import IngestError
+from ingest.topics import parse_pattern
+
+
+class Settings(BaseModel):
+    """Base of every section: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Password(Settings):
+    """Where a password is: a file (preferred) or an environment variable, never the text."""
+
+    file: Path | None = Field(None, description="File that holds the password and nothing else.")
+    env: str | None = Field(None, description="Environment variable that holds the password.")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Password:
+        if (self.file is None) == (self.env is None):
+            raise ValueError("give exactly one of `file` and `env`")
+        return self
+
+    def read(self) -> SecretStr:
+        """The password itself. Raises :class:`IngestError` when it is not there."""
+        if self.env is not None:
+            if self.env not in os.environ:
+                raise IngestError(
+                    "E-CONFIG-PASSWORD",
+                    f"The environment variable {self.env}, which holds MySQL's password, "
+                    "is not set.",
+                    remedy=f"set it, or use `password: {{file: …}}` in the pipeline file.",
+                )
+            return SecretStr(os.environ[self.env])
+        assert self.file is not None
+        try:
+            return SecretStr(self.file.expanduser().read_text().rstrip("\n"))
+        except OSError as failure:
+            raise IngestError(
+                "E-CONFIG-PASSWORD",
+                f"The password file {self.file} cannot be read: {failure.strerror}.",
+                remedy="correct `source.password.file` in the pipeline file.",
+            ) from None
+
+
+class Source(Settings):
+    """The MySQL to read from, and which of its tables."""
+
+    mysql: str = Field(description="`mysql://user@host:port`, without a password.")
+    password: Password
+    tables: tuple[str, ...] = Field(
+        min_length=1,
+        description="Patterns `database.table` with `*` and `?`; `!` in front excludes; "
+        "backquotes around a name with a dot or a wildcard in it.",
+    )
+    topic_names: Literal["plain", "escaped"] = Field(
+        "plain",
+        description="`plain`: Debezium's usual names. `escaped`: every character that Kafka does "
+        "not allow, and `_` itself, becomes `_uXXXX`, so that no two tables can share a topic.",
+    )
+    server_id: int | None = Field(
+        None, ge=1, lt=2**32, description="Replica id of the connector; derived when absent."
+    )
+
+    @field_validator("mysql")
+    @classmethod
+    def _is_a_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme != "mysql" or not parts.hostname or not parts.username:
+            raise ValueError("expected mysql://user@host:port")
+        if parts.password:
+            raise ValueError("leave the password out of the URL; use `password: {file: …}`")
+        _ = parts.port  # raises ValueError for a port that is not a number
+        return value
+
+    @field_validator("tables")
+    @classmethod
+    def _are_patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in value:
+            parse_pattern(pattern)
+        if all(pattern.startswith("!") for pattern in value):
+            raise ValueError("every pattern excludes; name at least one table to take")
+        return value
+
+    @property
+    def host(self) -> str:
+        """Host part of the URL."""
+        return urlsplit(self.mysql).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """Port part of the URL, 3306 when absent."""
+        return urlsplit(self.mysql).port or 3306
+
+    @property
+    def user(self) -> str:
+        """User part of the URL."""
+        return unquote(urlsplit(self.mysql).username or "")
+
+
+class Kafka(Settings):
+    """The broker that carries the changes."""
+
+    bootstrap_servers: str = Field(description="`host:port[,host:port…]`")
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Further client properties, for TLS and SASL."
+    )
+    replication_factor: int = Field(1, ge=1, description="Of the topics that Connect creates.")
+    retention_hours: int = Field(168, ge=1, description="How long data topics keep changes.")
+
+
+class Connect(Settings):
+    """The Kafka Connect cluster that runs Debezium."""
+
+    url: str = Field(description="Base URL of the REST interface.")
+    password_reference: str | None = Field(
+        None,
+        description="How the *worker* reads MySQL's password, for example "
+        "`${dir:/secrets:mysql}`. Derived from `source.password` when absent.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, value: str) -> str:
+        if urlsplit(value).scheme not in ("http", "https"):
+            raise ValueError("expected http://host:port or https://host:port")
+        return value.rstrip("/")
+
+
+class Lake(Settings):
+    """Where the Delta tables are."""
+
+    path: str = Field(min_length=1, description="A local folder or a URI such as `s3a://…`.")
+
+
+class Spark(Settings):
+    """How the job runs. The defaults are for one small machine; any master works."""
+
+    master: str = Field("local[*]", description="Spark master URL.")
+    driver_memory: str = Field("2g", description="Heap of the driver's JVM.")
+    trigger_seconds: float = Field(1.0, gt=0, description="Pause between batches, in seconds.")
+    max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
+    parallel_tables: int = Field(
+        2, ge=1, le=64, description="Tables of a batch that are committed side by side."
+    )
+    conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
+
+
+class Pipeline(Settings):
+    """One pipeline: a MySQL, the Kafka and Connect in between, and a lake."""
+
+    name: str = Field(description="Prefix of its topics; lower-case letters, digits, `-`, `_`.")
+    source: Source
+    kafka: Kafka
+    connect: Connect
+    lake: Lake
+    spark: Spark = Spark()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,47}", value):
+            raise ValueError(
+                "1 to 48 lower-case letters, digits, `-` and `_`, beginning with a letter"
+            )
+        return value
+
+
+def load(path: Path) -> Pipeline:
+    """Read and check a pipeline file. Raises :class:`IngestError` naming every mistake."""
+    try:
+        text = path.read_text()
+    except OSError as failure:
+        raise IngestError(
+            "E-CONFIG-FILE",
+            f"The pipeline file {path} cannot be read: {failure.strerror}.",
+            remedy="`ingest init` writes a first one.",
+        ) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str = "pipeline file") -> Pipeline:
+    """Check the text of a pipeline file; ``name`` stands in the error. Raises ``IngestError``."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as failure:
+        mark = getattr(failure, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(failure, "problem", None) or "it cannot be parsed"
+        raise IngestError(
+            "E-CONFIG-YAML",
+            f"{name} is not valid YAML{where}: {problem}.",
+            remedy="mend that line; `ingest schema` prints the JSON Schema for your editor.",
+        ) from None
+    if not isinstance(content, dict):
+        raise IngestError(
+            "E-CONFIG-YAML",
+            f"{name} is empty or is not a mapping of settings.",
+            remedy="`ingest init` writes a first one.",
+        )
+    try:
+        return Pipeline.model_validate(content)
+    except ValidationError as failure:
+        mistakes = "; ".join(_mistake(error) for error in failure.errors())
+        raise IngestError(
+            "E-CONFIG-SETTING",
+            f"{name}: {mistakes}.",
+            means="Nothing was started.",
+            remedy="correct the named settings; `ingest schema` prints all of them.",
+        ) from None
+
+
+def _mistake(error: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        known = sorted(_known_keys(error["loc"][:-1]))
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+        return f"`{place}` is not a setting; {hint}"
+    if error["type"] == "missing":
+        return f"`{place}` is required"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"`{place}`: {message[0].lower()}{message[1:]}"
+
+
+def _known_keys(path: tuple[Any, ...]) -> Iterator[str]:
+    model: Any = Pipeline
+    for part in path:
+        annotation = model.model_fields[part].annotation
+        model = annotation
+    yield from model.model_fields

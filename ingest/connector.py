@@ -1,0 +1,242 @@
+"""The Debezium connector as desired state: plan, apply, and tell how it really is.
+
+Connect's REST interface has two traps that this module hides. A PUT with any mistake in it is
+answered by HTTP 500 without the reason, so the mistake is asked of the validate endpoint first; and
+``connector.state`` says RUNNING while the one task has failed or lost its binlog connection, so
+health is judged from the task, its progress and the server's own list of binlog streams.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx
+import yaml
+
+from ingest.config import Pipeline
+from ingest.errors import Exit, IngestError
+from ingest.gtid import GtidSet
+from ingest.resources import resource
+from ingest.topics import include_expression
+
+_STRATEGIES = {
+    "plain": "io.debezium.schema.DefaultTopicNamingStrategy",
+    "escaped": "io.debezium.schema.DefaultUnicodeTopicNamingStrategy",
+}
+PLUGIN = "MySqlConnector"
+
+
+def desired(pipeline: Pipeline) -> dict[str, str]:
+    """The connector's configuration: ``connect/mysql-connector.yaml`` filled in."""
+    source = pipeline.source
+    values = {
+        "NAME": pipeline.name,
+        "NAME_EXPRESSION": re.escape(pipeline.name),
+        "HOST": source.host,
+        "PORT": str(source.port),
+        "USER": source.user,
+        "PASSWORD_REFERENCE": password_reference(pipeline),
+        "SERVER_ID": str(source.server_id or derived_server_id(pipeline.name)),
+        "TABLES": include_expression(source.tables),
+        "TOPIC_NAMING": _STRATEGIES[source.topic_names],
+        "BOOTSTRAP_SERVERS": pipeline.kafka.bootstrap_servers,
+        "REPLICATION_FACTOR": str(pipeline.kafka.replication_factor),
+        "RETENTION_MS": str(pipeline.kafka.retention_hours * 3_600_000),
+    }
+    template: dict[str, str] = yaml.safe_load(
+        resource("connect", "mysql-connector.yaml").read_text()
+    )
+    return {
+        key: re.sub(r"@([A-Z_]+)@", lambda found: values[found.group(1)], text)
+        for key, text in template.items()
+    }
+
+
+def password_reference(pipeline: Pipeline) -> str:
+    """How the worker reads the password: the pipeline file says, or from ``source.password``."""
+    if pipeline.connect.password_reference:
+        return pipeline.connect.password_reference
+    password = pipeline.source.password
+    if password.file is not None:
+        path = password.file.expanduser().absolute()
+        return f"${{dir:{path.parent}:{path.name}}}"
+    return f"${{env:{password.env}}}"
+
+
+def derived_server_id(name: str) -> int:
+    """A replica id from the pipeline's name, far from the small numbers people give servers."""
+    return 100_000_000 + zlib.crc32(name.encode()) % 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `apply` would do: create, change some settings, or nothing."""
+
+    action: Literal["create", "change", "nothing"]
+    changes: tuple[tuple[str, str | None, str | None], ...]
+    """(setting, value now, value desired), in order of name."""
+
+
+def plan_from(current: Mapping[str, str] | None, wanted: Mapping[str, str]) -> Plan:
+    """Compare the configuration that Connect holds with the desired one."""
+    if current is None:
+        return Plan("create", tuple((key, None, wanted[key]) for key in sorted(wanted)))
+    now = {key: value for key, value in current.items() if key != "name"}
+    changes = tuple(
+        (key, now.get(key), wanted.get(key))
+        for key in sorted({*now, *wanted})
+        if now.get(key) != wanted.get(key)
+    )
+    return Plan("change" if changes else "nothing", changes)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What Connect says: states of connector and task, and the last cause of a failure."""
+
+    connector: str
+    task: str
+    trace: str
+
+    @property
+    def cause(self) -> str:
+        """The useful line of a stack trace: the last ``Caused by``, without class names."""
+        lines = [line.strip() for line in self.trace.splitlines() if line.strip()]
+        causes = [line for line in lines if line.startswith("Caused by:")] or lines[:1]
+        if not causes:
+            return ""
+        return re.sub(r"^(Caused by: )?[\w.$]+(Exception|Error): ", "", causes[-1])
+
+
+class Connector:
+    """One connector of one Connect cluster, named after its pipeline."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.name = pipeline.name
+        self._url = pipeline.connect.url
+        self._http = httpx.Client(base_url=self._url, timeout=30)
+
+    def plan(self) -> Plan:
+        """What :meth:`apply` would change."""
+        return plan_from(self._current(), desired(self.pipeline))
+
+    def apply(self) -> Plan:
+        """Make it so; a second call changes nothing. Raises :class:`IngestError` with reasons."""
+        plan = self.plan()
+        if plan.action != "nothing":
+            wanted = desired(self.pipeline)
+            self._validate(wanted)
+            self._call("PUT", f"/connectors/{self.name}/config", json=wanted)
+        return plan
+
+    def status(self) -> Status | None:
+        """States as Connect reports them, or None when there is no such connector."""
+        answer = self._call("GET", f"/connectors/{self.name}/status", absent_ok=True)
+        if answer is None:
+            return None
+        tasks = answer.get("tasks") or [{}]
+        return Status(
+            answer["connector"]["state"],
+            tasks[0].get("state", "UNASSIGNED"),
+            tasks[0].get("trace") or answer["connector"].get("trace") or "",
+        )
+
+    def offset(self) -> dict[str, Any] | None:
+        """The source offset that Connect has stored, committed with the records before it."""
+        answer = self._call("GET", f"/connectors/{self.name}/offsets", absent_ok=True)
+        offsets = (answer or {}).get("offsets") or []
+        return dict(offsets[0]["offset"]) if offsets else None
+
+    def pause(self) -> None:
+        """Stop reading, keep the task's place."""
+        self._call("PUT", f"/connectors/{self.name}/pause")
+
+    def resume(self) -> None:
+        """Undo :meth:`pause`."""
+        self._call("PUT", f"/connectors/{self.name}/resume")
+
+    def restart(self) -> None:
+        """Restart connector and task, failed or not."""
+        self._call("POST", f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=false")
+
+    def delete(self) -> None:
+        """Remove it; topics and the lake stay."""
+        self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
+
+    def _current(self) -> dict[str, str] | None:
+        return self._call("GET", f"/connectors/{self.name}/config", absent_ok=True)
+
+    def _validate(self, wanted: dict[str, str]) -> None:
+        answer = self._call(
+            "PUT",
+            f"/connector-plugins/{PLUGIN}/config/validate",
+            json={**wanted, "name": self.name},
+        )
+        errors = [
+            f"{entry['value']['name']}: {'; '.join(entry['value']['errors'])}"
+            for entry in (answer or {}).get("configs", [])
+            if entry.get("value") and entry["value"].get("errors")
+        ]
+        if errors:
+            raise IngestError(
+                "E-CONNECTOR-CONFIG",
+                f"Debezium refuses the connector {self.name!r}: {' · '.join(errors)}.",
+                means="The connector was not created or changed.",
+                remedy="correct the pipeline file; `ingest connector plan` shows what it becomes.",
+            )
+
+    def _call(
+        self, method: str, path: str, *, json: object = None, absent_ok: bool = False
+    ) -> dict[str, Any] | None:
+        # While a group of workers settles, it answers 409; one more try is all it takes.
+        for attempt in range(40):
+            try:
+                answer = self._http.request(method, path, json=json)
+            except httpx.HTTPError as failure:
+                raise IngestError(
+                    "E-CONNECT-AWAY",
+                    f"Kafka Connect at {self._url} does not answer: "
+                    f"{str(failure) or type(failure).__name__}.",
+                    remedy="start it (`ingest local up` for the embedded one) or correct "
+                    "`connect.url` in the pipeline file.",
+                ) from None
+            if answer.status_code != 409 or attempt == 39:
+                break
+            _pause(0.5)
+        if answer.status_code == 404 and absent_ok:
+            return None
+        if answer.is_error:
+            raise IngestError(
+                "E-CONNECT-ANSWER",
+                f"Kafka Connect answered {answer.status_code} to {method} {path}: "
+                f"{_message(answer)}.",
+                remedy="read Connect's log; `ingest connector status` shows the connector.",
+                exit_code=Exit.FAILED,
+            )
+        return answer.json() if answer.content else {}
+
+
+def _pause(seconds: float) -> None:
+    import time
+
+    time.sleep(seconds)
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(json.loads(answer.text).get("message", answer.text))[:300].rstrip(".")
+    except (json.JSONDecodeError, AttributeError):
+        return answer.text[:300]
+
+
+def offset_gtids(offset: Mapping[str, Any] | None) -> GtidSet | None:
+    """GTIDs whose changes are all in Kafka, or None during a snapshot or before any offset."""
+    if not offset or offset.get("snapshot") or "gtids" not in offset:
+        return None
+    return GtidSet.parse(str(offset["gtids"] or ""))

@@ -1,0 +1,246 @@
+"""Kafka rows to typed changes, and rejects with a reason. DataFrame to DataFrame, no effects.
+
+Two steps. ``changes`` reads Debezium's envelope, the same for all tables; row images stay JSON
+text. ``typed`` reads one table's row images with one schema version. Neither drops a row: what
+cannot be read carries a ``reason`` and goes to quarantine with its raw bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+
+from ingest import position
+from ingest.mysql_types import Column as SourceColumn
+from ingest.mysql_types import ColumnType, Kind, column_type
+
+ENVELOPE = (
+    "before string, after string, op string, ts_us bigint, "
+    "source struct<db: string, table: string, file: string, pos: bigint, row: int, "
+    "snapshot: string, ts_us: bigint, gtid: string>, _corrupt string"
+)
+"""The part of Debezium's envelope that is read; row images as the JSON text they are."""
+
+OPERATIONS = ("c", "r", "u", "d", "t")
+"""create, read (a snapshot row), update, delete, truncate."""
+
+_RAW = ("topic", "partition", "offset", "key", "value", "timestamp")
+
+
+def changes(records: DataFrame, epoch: int) -> DataFrame:
+    """Kafka records to changes, one row each, null records left out.
+
+    In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp``.
+    Out: the same, plus ``database, table, op, position, committed_at timestamp, snapshot string,
+    gtid string, before string, after string, key_json string, reason string``. ``reason`` is null
+    for a readable change; ``position`` is never null then.
+    """
+    text = F.col("value").cast("string")
+    envelope = F.from_json(text, ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
+    source = F.col("envelope.source")
+    operation = F.col("envelope.op")
+    file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
+    part = F.when(operation == "d", position.PART_DELETE).otherwise(position.PART_WRITE)
+    return (
+        records.filter(F.col("value").isNotNull())
+        .withColumn("envelope", envelope)
+        .select(
+            *_RAW,
+            source["db"].alias("database"),
+            source["table"].alias("table"),
+            operation.alias("op"),
+            F.struct(
+                F.lit(epoch).alias("epoch"),
+                F.when(file_number != "", file_number.cast("bigint")).alias("file"),
+                source["pos"].alias("pos"),
+                F.coalesce(source["row"], F.lit(0)).alias("row"),
+                part.alias("part"),
+            ).alias("position"),
+            F.timestamp_micros(source["ts_us"]).alias("committed_at"),
+            source["snapshot"].alias("snapshot"),
+            source["gtid"].alias("gtid"),
+            F.col("envelope.before").alias("before"),
+            F.col("envelope.after").alias("after"),
+            F.col("key").cast("string").alias("key_json"),
+            _envelope_reason(source, operation, file_number).alias("reason"),
+        )
+    )
+
+
+def _envelope_reason(source: Column, operation: Column, file_number: Column) -> Column:
+    before, after = F.col("envelope.before"), F.col("envelope.after")
+    return (
+        F.when(~F.is_valid_utf8(F.col("value").cast("string")), "value is not UTF-8")
+        .when(
+            F.col("envelope").isNull() | F.col("envelope._corrupt").isNotNull(),
+            "value is not a Debezium envelope in JSON",
+        )
+        .when(
+            source["db"].isNull()
+            | source["table"].isNull()
+            | source["pos"].isNull()
+            | (F.coalesce(file_number, F.lit("")) == ""),
+            "envelope has no source position",
+        )
+        .when(
+            operation.isNull() | ~operation.isin(*OPERATIONS),
+            "envelope has an unknown operation",
+        )
+        .when(operation.isin("c", "r", "u") & after.isNull(), "change has no after image")
+        .when(operation.isin("u", "d") & before.isNull(), "change has no before image")
+    )
+
+
+@dataclass(frozen=True)
+class RowSchema:
+    """How one schema version's row images are read."""
+
+    columns: tuple[tuple[str, ColumnType], ...]
+
+    @classmethod
+    def of(cls, columns: Sequence[SourceColumn]) -> RowSchema:
+        """From a schema version's columns. Raises ``UnknownType``."""
+        return cls(tuple((column.name, column_type(column)) for column in columns))
+
+    @property
+    def json_type(self) -> StructType:
+        """The Spark type that a row image's JSON is parsed with."""
+        fields = [StructField(name, _spark_type(kind.json)) for name, kind in self.columns]
+        return StructType([*fields, StructField(_CORRUPT, StringType())])
+
+    @property
+    def delta_types(self) -> Mapping[str, str]:
+        """Column name to the lake's type."""
+        return {name: kind.delta for name, kind in self.columns}
+
+
+_CORRUPT = "\x00corrupt"
+"""Holds a row image that does not parse; no MySQL column name may contain U+0000."""
+
+
+def _spark_type(ddl: str) -> object:
+    return _parse_datatype_string(ddl)
+
+
+def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame:
+    """Read the row images of one table's changes with one schema version.
+
+    In: columns of :func:`changes`. Out: the same, plus ``row struct<…>`` (the image after the
+    change; for a delete the one before it) and, ``with_before``, ``old struct<…>`` (the image
+    before an update), each with the lake's types in source order. A value that does not fit its
+    type, a column too many or too few gives the row a ``reason``, never a silent NULL.
+    """
+    image = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
+    read = rows.withColumn("_raw", _parsed(image, schema))
+    reasons = [_row_reason(image, F.col("_raw"), schema)]
+    if with_before:
+        old = F.when(F.col("op") == "u", F.col("before"))
+        read = read.withColumn("_raw_old", _parsed(old, schema))
+        reasons.append(_row_reason(old, F.col("_raw_old"), schema))
+    reason = F.coalesce(F.col("reason"), *reasons)
+    read = read.withColumn("row", _values(F.col("_raw"), schema)).withColumn("reason", reason)
+    if with_before:
+        read = read.withColumn("old", _values(F.col("_raw_old"), schema)).drop("_raw_old")
+    return read.drop("_raw")
+
+
+def _parsed(image: Column, schema: RowSchema) -> Column:
+    return F.from_json(image, schema.json_type, {"columnNameOfCorruptRecord": _CORRUPT})
+
+
+def _values(raw: Column, schema: RowSchema) -> Column:
+    fields = [
+        value(raw.getField(name), kind).alias(name) for name, kind in schema.columns
+    ]
+    return F.struct(*fields)
+
+
+def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
+    names = F.array(*[F.lit(name) for name, _ in schema.columns])
+    keys = F.json_object_keys(image)
+    reason = (
+        F.when(image.isNull(), F.lit(None).cast("string"))
+        .when(raw.getField(_CORRUPT).isNotNull(), "a value does not fit its column's type")
+        .when(
+            (F.size(keys) != len(schema.columns)) | (F.size(F.array_except(keys, names)) > 0),
+            "the row's columns are not those of the schema in force",
+        )
+    )
+    for name, kind in schema.columns:
+        if kind.kind in _CAN_FAIL:
+            field = raw.getField(name)
+            reason = reason.when(
+                field.isNotNull() & value(field, kind).isNull(),
+                F.lit(f"the value of column {name!r} does not fit {kind.delta}"),
+            )
+    return reason
+
+
+_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS}
+
+
+def value(raw: Column, column: ColumnType) -> Column:
+    """One value: from the type its JSON was parsed with to the lake's type. NULL stays NULL."""
+    if column.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP):
+        return raw.try_cast(column.delta)
+    if column.kind is Kind.BINARY:
+        return F.try_to_binary(raw, F.lit("base64"))
+    if column.kind is Kind.BITS:
+        return _big_endian(F.try_to_binary(raw, F.lit("base64")))
+    if column.kind is Kind.DATE:
+        return F.date_from_unix_date(raw)
+    if column.kind is Kind.DATETIME:
+        return F.timestamp_micros(raw).cast("timestamp_ntz")
+    if column.kind is Kind.TIME:
+        return _time_text(raw, column.digits)
+    if column.kind is Kind.JSON:
+        return json_text(raw)
+    if column.kind is Kind.GEOMETRY:
+        srid = F.coalesce(raw.getField("srid"), F.lit(0))
+        return F.when(
+            raw.isNotNull(),
+            F.struct(srid.alias("srid"), F.unbase64(raw.getField("wkb")).alias("wkb")),
+        )
+    return raw
+
+
+def _big_endian(value: Column) -> Column:
+    pairs = F.regexp_extract_all(F.hex(value), F.lit("(..)"))
+    return F.unhex(F.array_join(F.reverse(pairs), ""))
+
+
+def _time_text(micros: Column, digits: int) -> Column:
+    """MySQL's own text of a TIME: ``-838:59:59.000000`` with the declared fraction digits."""
+    size = F.abs(micros)
+    seconds = F.floor(size / 1_000_000).cast("bigint")
+    text = F.concat(
+        F.when(micros < 0, "-").otherwise(""),
+        F.format_string(
+            "%02d:%02d:%02d",
+            F.floor(seconds / 3600).cast("bigint"),
+            F.floor(seconds / 60).cast("bigint") % 60,
+            seconds % 60,
+        ),
+    )
+    if digits:
+        fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
+        text = F.concat(text, F.lit("."), F.substring(fraction, 1, digits))
+    return F.when(micros.isNotNull(), text)
+
+
+_SEPARATORS = r'(?s)\G((?:[^",:]++|".*?(?<!\\)(?:\\\\)*+")*+)([,:])\s*+'
+"""Up to the next separator outside a string. Strings end at a quote after an even number of
+backslashes; written without a loop per character, which would exhaust the stack on long texts."""
+
+
+def json_text(raw: Column) -> Column:
+    """A JSON document in MySQL's own spacing: ``{"a": [1, 2]}``.
+
+    A snapshot brings MySQL's text, the stream a compact one with the same key order (facts.md A1);
+    one space after each separator outside strings makes both what ``SELECT`` prints.
+    """
+    return F.regexp_replace(raw, _SEPARATORS, "$1$2 ")

@@ -1,0 +1,53 @@
+"""The MERGE of a mirror as data: what matches, what guards, what is assigned.
+
+Every clause is guarded by the order, deletes included: a change applies only over an older row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.names import RESERVED_COLUMN, quoted
+from ingest.position import SQL_TYPE
+
+META_TYPE = f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp>"
+"""The type of the reserved column of a mirror with a key."""
+
+_NEWER = f"s.{RESERVED_COLUMN}.position > t.{RESERVED_COLUMN}.position"
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """Conditions and assignments for ``DeltaTable.merge`` with the aliases ``t`` and ``s``.
+
+    Assignments are explicit, so a generated or extra column of the target never fails the MERGE.
+    """
+
+    match: str
+    delete_when: str
+    update_when: str
+    insert_when: str
+    assignments: dict[str, str]
+
+
+def mirror_source(winners: DataFrame) -> DataFrame:
+    """``op, position, committed_at, row`` to the source's columns, ``_ingest`` and ``_op``."""
+    meta = F.struct("position", "op", "committed_at").cast(META_TYPE)
+    return winners.select("row.*", meta.alias(RESERVED_COLUMN), F.col("op").alias("_op"))
+
+
+def mirror_plan(columns: Sequence[str], key: Sequence[str]) -> MergePlan:
+    """The plan for a mirror with a key: the newest change per key wins, a delete removes."""
+    match = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
+    names = [*columns, RESERVED_COLUMN]
+    return MergePlan(
+        match=match,
+        delete_when=f"s._op = 'd' AND {_NEWER}",
+        update_when=f"s._op <> 'd' AND {_NEWER}",
+        insert_when="s._op <> 'd'",
+        assignments={quoted(name): f"s.{quoted(name)}" for name in names},
+    )

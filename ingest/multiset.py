@@ -1,0 +1,102 @@
+"""Tables without a key, mirrored as multisets. DataFrame to DataFrame.
+
+Identical rows are told apart by an ordinal (1, 2, …) within their content. Changes bring full
+images, so a batch comes down to "so many copies more, so many fewer" per content, whatever the
+order in between; the ordinals of a content stay without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.merge import MergePlan
+from ingest.names import RESERVED_COLUMN, quoted
+from ingest.position import SQL_TYPE
+
+META_TYPE = (
+    f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp, "
+    "content: string, ordinal: bigint>"
+)
+"""The reserved column of a multiset: also the SHA-256 of the row's content, and its ordinal."""
+
+
+def net_changes(changes: DataFrame) -> DataFrame:
+    """Changes of a table (``decode.typed`` with before images) to one row per content.
+
+    Out: ``content string, row struct, delta bigint, position, op, committed_at``, where ``delta``
+    is how many copies are added (positive) or removed (negative); contents that come out even are
+    left out.
+    """
+    plus = changes.filter(F.col("op").isin("c", "r", "u")).select(
+        "row", F.lit(1).alias("delta"), "position", "op", "committed_at"
+    )
+    minus = changes.filter(F.col("op") == "d").select(
+        "row", F.lit(-1).alias("delta"), "position", "op", "committed_at"
+    )
+    before = changes.filter(F.col("op") == "u").select(
+        F.col("old").alias("row"), F.lit(-1).alias("delta"), "position", "op", "committed_at"
+    )
+    return (
+        plus.unionAll(minus)
+        .unionAll(before)
+        .withColumn("content", F.sha2(F.to_json("row", {"ignoreNullFields": "false"}), 256))
+        .groupBy("content")
+        .agg(
+            F.first("row").alias("row"),
+            F.sum("delta").alias("delta"),
+            F.max(F.struct("position", "op", "committed_at")).alias("last"),
+        )
+        .filter(F.col("delta") != 0)
+        .select("content", "row", "delta", "last.*")
+    )
+
+
+def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
+    """Turn net changes into rows to insert and rows to delete, by (content, ordinal).
+
+    ``target``: the table as it is. Out: the source's columns, ``_ingest`` and ``_op`` (``c`` or
+    ``d``). Copies to remove that the table does not hold come out with an ordinal of 0 or less;
+    ``missing`` counts them.
+    """
+    held = (
+        target.select(
+            F.col(f"{RESERVED_COLUMN}.content").alias("content"),
+            F.col(f"{RESERVED_COLUMN}.ordinal").alias("ordinal"),
+        )
+        .join(net.select("content"), "content", "left_semi")
+        .groupBy("content")
+        .agg(F.max("ordinal").alias("held"))
+    )
+    counted = net.join(held, "content", "left").withColumn(
+        "held", F.coalesce("held", F.lit(0).cast("bigint"))
+    )
+    ordinals = F.when(
+        F.col("delta") > 0,
+        F.sequence(F.col("held") + 1, F.col("held") + F.col("delta")),
+    ).otherwise(F.sequence(F.col("held") + F.col("delta") + 1, F.col("held")))
+    meta = F.struct("position", "op", "committed_at", "content", "ordinal").cast(META_TYPE)
+    return (
+        counted.withColumn("ordinal", F.explode(ordinals))
+        .withColumn("_op", F.when(F.col("delta") > 0, "c").otherwise("d"))
+        .select("row.*", meta.alias(RESERVED_COLUMN), "_op")
+    )
+
+
+def missing(source: DataFrame) -> DataFrame:
+    """Rows of :func:`numbered` that would delete what the table does not hold."""
+    return source.filter((F.col("_op") == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1))
+
+
+def multiset_plan(columns: Sequence[str]) -> MergePlan:
+    """The plan for a multiset: (content, ordinal) is the key."""
+    meta = RESERVED_COLUMN
+    return MergePlan(
+        match=f"t.{meta}.content = s.{meta}.content AND t.{meta}.ordinal = s.{meta}.ordinal",
+        delete_when="s._op = 'd'",
+        update_when="",
+        insert_when="s._op = 'c'",
+        assignments={quoted(name): f"s.{quoted(name)}" for name in [*columns, meta]},
+    )

@@ -1,0 +1,216 @@
+"""The source server, read directly: connections, facts, and what stands in a pipeline's way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from ingest.config import Source
+from ingest.errors import IngestError
+from ingest.gtid import GtidSet
+from ingest.position import file_number
+from ingest.topics import TableId, captured
+
+_SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Where a server's log ended at one moment: binlog file number, byte position, GTID set."""
+
+    file: int
+    pos: int
+    gtids: GtidSet
+
+
+@contextmanager
+def connected(source: Source, **options: Any) -> Iterator[Cursor]:
+    """A cursor in UTC with autocommit. Raises :class:`IngestError` with the server's reason."""
+    try:
+        connection = pymysql.connect(
+            host=source.host,
+            port=source.port,
+            user=source.user,
+            password=source.password.read().get_secret_value(),
+            connect_timeout=5,
+            charset="utf8mb4",
+            autocommit=True,
+            init_command="SET time_zone = '+00:00', sql_mode = ''",
+            **options,
+        )
+    except (pymysql.MySQLError, OSError) as failure:
+        raise _refusal(source, failure) from None
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        connection.close()
+
+
+def _refusal(source: Source, failure: Exception) -> IngestError:
+    number = failure.args[0] if failure.args else 0
+    where = f"MySQL at {source.host}:{source.port}"
+    if number == 1045:
+        return IngestError(
+            "E-MYSQL-LOGIN",
+            f"{where} does not accept the password of user {source.user!r}.",
+            remedy="check `source.mysql` and `source.password` in the pipeline file.",
+        )
+    reason = str(failure.args[-1]) if failure.args else str(failure)
+    return IngestError(
+        "E-MYSQL-AWAY",
+        f"{where} cannot be reached: {reason.removesuffix('.')}.",
+        remedy="start the server (`ingest local up` for the embedded one) or correct "
+        "`source.mysql`.",
+    )
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What a pipeline has to know of a server before it starts."""
+
+    version: str
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    row_metadata: str
+    row_value_options: str
+    gtid_mode: str
+    grants: frozenset[str]
+    tables: tuple[TableId, ...]
+
+
+def server_facts(source: Source) -> ServerFacts:
+    """Read them, with the pipeline's own user."""
+    with connected(source) as cursor:
+        cursor.execute(
+            "SELECT VERSION(), @@log_bin, @@global.binlog_format, @@global.binlog_row_image, "
+            "@@global.binlog_row_metadata, @@global.binlog_row_value_options, @@gtid_mode"
+        )
+        row = cursor.fetchone()
+        assert row is not None
+        cursor.execute("SHOW GRANTS")
+        grants = " ".join(str(grant[0]) for grant in cursor.fetchall()).upper()
+        known = ("ALL PRIVILEGES", "RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT")
+        return ServerFacts(
+            version=row[0],
+            log_bin=bool(row[1]),
+            binlog_format=row[2],
+            row_image=row[3],
+            row_metadata=row[4],
+            row_value_options=row[5],
+            gtid_mode=row[6],
+            grants=frozenset(grant for grant in known if grant in grants),
+            tables=tuple(base_tables(cursor)),
+        )
+
+
+def base_tables(cursor: Cursor) -> list[TableId]:
+    """Every base table that the user may see, system schemas aside, in order of name."""
+    cursor.execute(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES "
+        "WHERE TABLE_TYPE = 'BASE TABLE'"
+    )
+    found = (TableId(str(row[0]), str(row[1])) for row in cursor.fetchall())
+    return sorted(table for table in found if table.database not in _SYSTEM)
+
+
+def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
+    """The captured tables, or the first thing that stands in the way, as :class:`IngestError`.
+
+    Debezium would find most of these later, in a task that fails after its PUT was accepted, and
+    the missing SELECT not at all: its snapshot "succeeds" with no tables (facts.md A6).
+    """
+    server = f"MySQL at {source.host}:{source.port}"
+    wanted = {
+        "log_bin": (facts.log_bin, "start mysqld with `log_bin=binlog`"),
+        "binlog_format=ROW": (facts.binlog_format == "ROW", "SET PERSIST binlog_format = ROW"),
+        "binlog_row_image=FULL": (
+            facts.row_image == "FULL",
+            "SET PERSIST binlog_row_image = FULL",
+        ),
+        "binlog_row_value_options without PARTIAL_JSON": (
+            not facts.row_value_options,
+            "SET PERSIST binlog_row_value_options = ''",
+        ),
+    }
+    for name, (fits, remedy) in wanted.items():
+        if not fits:
+            raise IngestError(
+                "E-MYSQL-BINLOG",
+                f"{server} runs without {name}.",
+                means="Its binlog would not hold every change whole; nothing was started.",
+                remedy=f"{remedy}; sessions that were open before keep the old value.",
+            )
+    if "ALL PRIVILEGES" not in facts.grants:
+        for grant in ("RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT"):
+            if grant not in facts.grants:
+                raise IngestError(
+                    "E-MYSQL-GRANT",
+                    f"The user {source.user!r} of {server} lacks the grant {grant}.",
+                    means="The binlog cannot be read; nothing was started.",
+                    remedy=f"GRANT {grant} ON *.* TO that user; "
+                    "sql/source/grants.sql lists what is needed and why.",
+                )
+    tables = captured(facts.tables, source.tables)
+    if not tables:
+        raise IngestError(
+            "E-MYSQL-TABLES",
+            f"The user {source.user!r} of {server} sees no table that "
+            f"{', '.join(source.tables)} takes.",
+            means="A snapshot would be empty; nothing was started.",
+            remedy="correct `source.tables`, or GRANT SELECT on those tables to that user: "
+            "without it MySQL hides them.",
+        )
+    return tables
+
+
+def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
+    """Raise when SELECT is missing on a captured table that other grants let the user see."""
+    from ingest.names import quoted
+
+    with connected(source) as cursor:
+        for table in tables:
+            try:
+                cursor.execute(
+                    f"SELECT 1 FROM {quoted(table.database)}.{quoted(table.name)} LIMIT 0"
+                )
+            except pymysql.MySQLError as failure:
+                raise IngestError(
+                    "E-MYSQL-GRANT",
+                    f"The user {source.user!r} cannot SELECT from {table}: {failure.args[-1]}.",
+                    means="Its snapshot would silently lack that table; nothing was started.",
+                    remedy=f"GRANT SELECT ON {quoted(table.database)}.* TO that user.",
+                ) from None
+
+
+def reached(cursor: Cursor) -> Reached:
+    """Where the server's log ends now."""
+    try:
+        cursor.execute("SHOW MASTER STATUS")
+    except pymysql.err.ProgrammingError:  # renamed in MySQL 8.2, removed in 8.4
+        cursor.execute("SHOW BINARY LOG STATUS")
+    row = cursor.fetchone()
+    if row is None:
+        raise IngestError(
+            "E-MYSQL-BINLOG",
+            "MySQL reports no binlog position.",
+            remedy="start mysqld with `log_bin=binlog`.",
+        )
+    return Reached(file_number(row[0]), int(row[1]), GtidSet.parse(str(row[4])))
+
+
+def dump_threads(source: Source) -> int:
+    """How many binlog streams this user has open on the server; needs no extra grant."""
+    with connected(source) as cursor:
+        cursor.execute(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST "
+            "WHERE COMMAND LIKE 'Binlog Dump%' AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)"
+        )
+        row = cursor.fetchone()
+        return int(row[0]) if row else 0

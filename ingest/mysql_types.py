@@ -1,0 +1,189 @@
+"""MySQL column types: what each becomes in Delta, and how Debezium's JSON writes its values.
+
+``column_type`` answers for one column of Debezium's schema-change topic. The JSON forms hold for the
+settings of ``connect/mysql-connector.yaml`` and were read off the real connector (facts.md A1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """How a value travels; the JSON form follows each name."""
+
+    INTEGER = "number"
+    UNSIGNED_BIGINT = "number, beyond a signed long"
+    DECIMAL = "plain decimal text"
+    WIDE_DECIMAL = "plain decimal text, more than Delta's 38 digits"
+    FLOAT = "number (single precision)"
+    DOUBLE = "number (double precision)"
+    BOOLEAN = "true or false"
+    BITS = "base64 of little-endian bytes"
+    TEXT = "text"
+    BINARY = "base64"
+    DATE = "days since 1970-01-01"
+    DATETIME = "microseconds since 1970-01-01 00:00:00 on the wall clock"
+    TIMESTAMP = "ISO 8601 text in UTC"
+    TIME = "signed microseconds"
+    JSON = "JSON document as text"
+    GEOMETRY = "object of base64 WKB and SRID"
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """``delta``: type of the lake's column. ``json``: Spark type its JSON is parsed with."""
+
+    kind: Kind
+    delta: str
+    json: str
+    digits: int = 0
+    """Fraction digits of a TIME."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One source column, as Debezium's schema-change topic describes it."""
+
+    name: str
+    type_name: str
+    length: int | None
+    scale: int | None
+    optional: bool
+    charset: str | None = None
+    default: str | None = None
+
+    @classmethod
+    def from_json(cls, column: Mapping[str, Any]) -> Column:
+        """From an entry of ``tableChanges[].table.columns``."""
+        return cls(
+            name=column["name"],
+            type_name=column["typeName"],
+            length=column.get("length"),
+            scale=column.get("scale"),
+            optional=bool(column.get("optional")),
+            charset=column.get("charsetName"),
+            default=column.get("defaultValueExpression"),
+        )
+
+
+_SYNONYMS = {
+    "BOOL": "TINYINT",
+    "BOOLEAN": "TINYINT",
+    "INT1": "TINYINT",
+    "INT2": "SMALLINT",
+    "INT3": "MEDIUMINT",
+    "MIDDLEINT": "MEDIUMINT",
+    "INTEGER": "INT",
+    "INT4": "INT",
+    "INT8": "BIGINT",
+    "SERIAL": "BIGINT UNSIGNED",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "FIXED": "DECIMAL",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "REAL": "DOUBLE",
+    "DOUBLE PRECISION": "DOUBLE",
+    "CHARACTER": "CHAR",
+    "NCHAR": "CHAR",
+    "NATIONAL CHAR": "CHAR",
+    "NATIONAL CHARACTER": "CHAR",
+    "CHARACTER VARYING": "VARCHAR",
+    "CHAR VARYING": "VARCHAR",
+    "NVARCHAR": "VARCHAR",
+    "NATIONAL VARCHAR": "VARCHAR",
+    "LONG": "MEDIUMTEXT",
+    "LONG VARCHAR": "MEDIUMTEXT",
+    "LONG VARBINARY": "MEDIUMBLOB",
+    "CHAR BYTE": "BINARY",
+    "GEOMCOLLECTION": "GEOMETRYCOLLECTION",
+}
+_INTEGERS = {
+    "TINYINT": "tinyint",
+    "TINYINT UNSIGNED": "smallint",
+    "SMALLINT": "smallint",
+    "SMALLINT UNSIGNED": "int",
+    "MEDIUMINT": "int",
+    "MEDIUMINT UNSIGNED": "int",
+    "INT": "int",
+    "INT UNSIGNED": "bigint",
+    "BIGINT": "bigint",
+    "YEAR": "int",
+}
+_TEXTS = {"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "ENUM", "SET"}
+_BINARIES = {"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"}
+_GEOMETRIES = {
+    "GEOMETRY",
+    "POINT",
+    "LINESTRING",
+    "POLYGON",
+    "MULTIPOINT",
+    "MULTILINESTRING",
+    "MULTIPOLYGON",
+    "GEOMETRYCOLLECTION",
+}
+_SIMPLE = {
+    "BIGINT UNSIGNED": ColumnType(Kind.UNSIGNED_BIGINT, "decimal(20,0)", "decimal(20,0)"),
+    "DOUBLE": ColumnType(Kind.DOUBLE, "double", "double"),
+    "DATE": ColumnType(Kind.DATE, "date", "int"),
+    "DATETIME": ColumnType(Kind.DATETIME, "timestamp_ntz", "bigint"),
+    "TIMESTAMP": ColumnType(Kind.TIMESTAMP, "timestamp", "string"),
+    "JSON": ColumnType(Kind.JSON, "string", "string"),
+}
+_DELTA_PRECISION = 38
+_SINGLE_PRECISION_BITS = 24
+
+
+class UnknownType(ValueError):
+    """A MySQL type that ingest has no exact place for."""
+
+
+def column_type(column: Column) -> ColumnType:
+    """The lake's type for a source column. Raises :class:`UnknownType`.
+
+    TINYINT(1) stays a number: MySQL stores 2 and 127 in it. Only BIT(1) is a boolean.
+    """
+    name = _normalised(column.type_name)
+    if name in _INTEGERS:
+        return ColumnType(Kind.INTEGER, _INTEGERS[name], "bigint")
+    if name in _SIMPLE:
+        return _SIMPLE[name]
+    base = name.removesuffix(" UNSIGNED")
+    if base == "DOUBLE":
+        return _SIMPLE["DOUBLE"]
+    if base == "DECIMAL":
+        precision, scale = column.length or 10, column.scale or 0
+        if precision > _DELTA_PRECISION:
+            return ColumnType(Kind.WIDE_DECIMAL, "string", "string")
+        return ColumnType(Kind.DECIMAL, f"decimal({precision},{scale})", "string")
+    if base == "FLOAT":
+        if column.scale is None and (column.length or 0) > _SINGLE_PRECISION_BITS:
+            return _SIMPLE["DOUBLE"]
+        return ColumnType(Kind.FLOAT, "float", "float")
+    if name == "BIT":
+        if (column.length or 1) == 1:
+            return ColumnType(Kind.BOOLEAN, "boolean", "boolean")
+        return ColumnType(Kind.BITS, "binary", "string")
+    if name == "TIME":
+        return ColumnType(Kind.TIME, "string", "bigint", digits=column.length or 0)
+    if name in _BINARIES or (name in _TEXTS and column.charset == "binary"):
+        return ColumnType(Kind.BINARY, "binary", "string")
+    if name in _TEXTS:
+        return ColumnType(Kind.TEXT, "string", "string")
+    if name in _GEOMETRIES:
+        return ColumnType(
+            Kind.GEOMETRY, "struct<srid: int, wkb: binary>", "struct<wkb: string, srid: int>"
+        )
+    raise UnknownType(f"column {column.name!r} has the type {column.type_name}")
+
+
+def _normalised(type_name: str) -> str:
+    name = re.sub(r"\s+", " ", type_name.upper()).replace(" ZEROFILL", "").replace(" SIGNED", "")
+    base, unsigned = name.removesuffix(" UNSIGNED"), name.endswith(" UNSIGNED")
+    base = _SYNONYMS.get(base, base)
+    return f"{base} UNSIGNED" if unsigned and not base.endswith(" UNSIGNED") else base

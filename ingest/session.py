@@ -1,0 +1,110 @@
+"""The Spark session: verified local jars, UTC, quiet on the terminal, small for one machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ingest.config import Pipeline
+from ingest.local import artefacts
+from ingest.local.java import spark_java_home
+from ingest.resources import resource
+
+DEFAULTS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    # One state of a small table in 2 tasks instead of 50 (design.md section 3).
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # The batch is persisted before any MERGE reads it, so MERGE need not copy its source again.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.sql.shuffle.partitions": "2",
+    # Re-planning costs more than it saves on batches of this size (facts.md B8).
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.databricks.delta.stats.skipping": "true",
+    "spark.sql.sources.default": "delta",
+    # Text in a mirror is the source's own, so nothing is trimmed or padded on the way.
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def create(
+    name: str, *, master: str, driver_memory: str, conf: dict[str, str], log: Path
+) -> SparkSession:
+    """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal."""
+    jars = [str(path) for path in artefacts.jars("spark")]
+    local = master.startswith("local")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    os.environ["JAVA_HOME"] = str(spark_java_home())
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Table names keep their letters in folder names; under the C locale Java would mangle them.
+    os.environ["LC_ALL"] = "C.UTF-8"
+    options = {
+        **DEFAULTS,
+        "spark.driver.memory": driver_memory,
+        # On the driver's own class path they need no copy for local executors.
+        **({"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}),
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={resource('connect', 'spark-log4j2.properties')} "
+            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC"
+        ),
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
+        **conf,
+    }
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    with _stderr_into(log):
+        return builder.getOrCreate()
+
+
+def for_pipeline(pipeline: Pipeline, log: Path) -> SparkSession:
+    """The session of a pipeline's job."""
+    spark = pipeline.spark
+    return create(
+        f"ingest-{pipeline.name}",
+        master=spark.master,
+        driver_memory=spark.driver_memory,
+        conf=spark.conf,
+        log=log,
+    )
+
+
+def sibling(session: SparkSession) -> SparkSession:
+    """A session of one's own on the same Spark, with the runtime settings of the first.
+
+    Commit identity lives in session configuration; a thread that shared a session would commit
+    under another thread's identity, or be skipped in silence (facts.md B1).
+    """
+    jvm_session = session._jsparkSession.cloneSession()
+    return SparkSession(session.sparkContext, jvm_session)
+
+
+@contextmanager
+def _stderr_into(log: Path) -> Iterator[None]:
+    """The JVM inherits this process's stderr when it starts; give it the log file instead."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(file)

@@ -1,0 +1,163 @@
+"""Which tables a pipeline takes, and which Kafka topic carries each.
+
+Debezium sanitises topic names: every character outside ``[A-Za-z0-9._-]`` becomes ``_``, so two
+tables can silently share a topic, and Kafka itself refuses two topics that differ only in ``.``
+against ``_``, upon which the whole connector stands still while it says RUNNING (facts.md A0.3).
+Both are found here, before anything is started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest.errors import IngestError
+
+TopicNames = Literal["plain", "escaped"]
+
+
+@dataclass(frozen=True, order=True)
+class TableId:
+    """A source table: database and name, unquoted."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One entry of ``source.tables``: two Java-and-Python regular expressions and a sign."""
+
+    database: str
+    name: str
+    excludes: bool
+
+    def matches(self, table: TableId) -> bool:
+        """True when the pattern names this table; case matters."""
+        return bool(
+            re.fullmatch(self.database, table.database, re.DOTALL)
+            and re.fullmatch(self.name, table.name, re.DOTALL)
+        )
+
+
+def parse_pattern(text: str) -> Pattern:
+    """``'shop.*'``, ``'!shop.tmp_?'``, ``'`my.db`.`a*b`'``. Raises ``ValueError``."""
+    excludes = text.startswith("!")
+    parts = _split(text.removeprefix("!"))
+    if len(parts) != 2 or not all(parts):
+        raise ValueError(
+            f"{text!r} is not `database.table`; put backquotes around a name that holds a dot"
+        )
+    return Pattern(parts[0], parts[1], excludes)
+
+
+def _split(text: str) -> list[str]:
+    parts = [""]
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char == "`":
+            end = index + 1
+            name = ""
+            while True:
+                close = text.find("`", end)
+                if close < 0:
+                    raise ValueError(f"{text!r} has a backquote that is not closed")
+                name += text[end:close]
+                if text[close + 1 : close + 2] != "`":
+                    break
+                name += "`"
+                end = close + 2
+            parts[-1] += _literal(name)
+            index = close + 1
+            continue
+        if char == ".":
+            parts.append("")
+        else:
+            parts[-1] += {"*": ".*", "?": "."}.get(char) or _literal(char)
+        index += 1
+    return parts
+
+
+def _literal(text: str) -> str:
+    # Escapes that Java and Python read alike. A comma separates entries in Debezium's list, so it
+    # is written as its code point; so is whitespace, which Debezium trims at the ends.
+    return "".join(
+        char if char.isalnum() or char == "_" else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+def include_expression(patterns: Sequence[str]) -> str:
+    """Debezium's ``table.include.list``: one expression that takes exactly what we take.
+
+    Debezium matches without regard to case; ``(?-i)`` restores MySQL's on Linux.
+    """
+    parsed = [parse_pattern(pattern) for pattern in patterns]
+    taken = "|".join(f"{p.database}\\.{p.name}" for p in parsed if not p.excludes)
+    left = "|".join(f"{p.database}\\.{p.name}" for p in parsed if p.excludes)
+    return f"(?-i)(?!(?:{left})$)(?:{taken})" if left else f"(?-i)(?:{taken})"
+
+
+def captured(tables: Iterable[TableId], patterns: Sequence[str]) -> list[TableId]:
+    """The tables that the patterns take: named by one, excluded by none."""
+    parsed = [parse_pattern(pattern) for pattern in patterns]
+    return [
+        table
+        for table in sorted(tables)
+        if any(p.matches(table) for p in parsed if not p.excludes)
+        and not any(p.matches(table) for p in parsed if p.excludes)
+    ]
+
+
+def topic_of(prefix: str, table: TableId, names: TopicNames) -> str:
+    """The topic that Debezium writes a table's changes to."""
+    full = f"{prefix}.{table.database}.{table.name}"
+    if names == "plain":
+        return re.sub(r"[^A-Za-z0-9._-]", "_", full)
+    return "".join(
+        char if re.fullmatch(r"[A-Za-z0-9.-]", char) else f"_u{ord(char):04x}" for char in full
+    )
+
+
+def topic_pattern(prefix: str) -> str:
+    """Spark's ``subscribePattern`` for all data topics of a pipeline, and no other topic.
+
+    The schema-change topic is ``<prefix>`` itself; it has no dot.
+    """
+    return rf"{re.escape(prefix)}\.[^.]+\..+"
+
+
+def refuse_collisions(prefix: str, tables: Iterable[TableId], names: TopicNames) -> None:
+    """Raise :class:`IngestError` when two tables would share a topic or Kafka would refuse one."""
+    seen: dict[str, TableId] = {}
+    for table in tables:
+        topic = topic_of(prefix, table, names)
+        other = seen.setdefault(topic.replace(".", "_"), table)
+        if other != table:
+            raise IngestError(
+                "E-TOPIC-COLLISION",
+                f"The tables {_shown(other)} and {_shown(table)} would both be carried by the "
+                f"Kafka topic {topic}.",
+                means="Their rows could no longer be told apart; nothing was started.",
+                remedy="set `topic_names: escaped` below `source` in the pipeline file"
+                if names == "plain"
+                else "exclude one of them with a `!database.table` pattern and take it in a "
+                "pipeline of its own.",
+            )
+        if len(topic) > 249:
+            raise IngestError(
+                "E-TOPIC-LENGTH",
+                f"The topic of {_shown(table)} would have {len(topic)} characters; "
+                "Kafka allows 249.",
+                means="Nothing was started.",
+                remedy="choose a shorter pipeline name or `topic_names: plain`.",
+            )
+
+
+def _shown(table: TableId) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in (table.database, table.name))
