@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest.position import SQL_TYPE, Position
+from ingest.position import Position
 
 HighWater = Mapping[tuple[str, int], Position]
 """(topic, partition) to the highest streamed position that is committed."""
@@ -20,8 +20,7 @@ HighWater = Mapping[tuple[str, int], Position]
 
 def literal(position: Position) -> Column:
     """A position as a Spark literal of ``SQL_TYPE``."""
-    values = position.as_dict()
-    return F.struct(*[F.lit(value).alias(name) for name, value in values.items()]).cast(SQL_TYPE)
+    return F.expr(position.sql())
 
 
 def streamed() -> Column:

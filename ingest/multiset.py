@@ -16,6 +16,11 @@ from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, quoted
 from ingest.position import SQL_TYPE
 
+LAST_CHANGE = "_last"
+"""Helper column of :func:`numbered`: the Kafka record of a content's last change."""
+
+_RECORD = ("database", "table", "topic", "partition", "offset", "timestamp", "key", "value")
+
 META_TYPE = (
     f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp, "
     "content: string, ordinal: bigint>"
@@ -26,39 +31,35 @@ META_TYPE = (
 def net_changes(changes: DataFrame) -> DataFrame:
     """Changes of a table (``decode.typed`` with before images) to one row per content.
 
-    Out: ``content string, row struct, delta bigint, position, op, committed_at``, where ``delta``
-    is how many copies are added (positive) or removed (negative); contents that come out even are
-    left out.
+    Out: ``content string, row struct, delta bigint, _last struct, position, op, committed_at``,
+    where ``delta`` is how many copies are added (positive) or removed (negative); contents that
+    come out even are left out.
     """
-    plus = changes.filter(F.col("op").isin("c", "r", "u")).select(
-        "row", F.lit(1).alias("delta"), "position", "op", "committed_at"
+    added = F.col("op").isin("c", "r", "u")
+    replaced = changes.filter(F.col("op") == "u").withColumn("row", F.col("old"))
+    parts = changes.withColumn("delta", F.when(added, 1).otherwise(-1)).unionByName(
+        replaced.withColumn("delta", F.lit(-1))
     )
-    minus = changes.filter(F.col("op") == "d").select(
-        "row", F.lit(-1).alias("delta"), "position", "op", "committed_at"
-    )
-    before = changes.filter(F.col("op") == "u").select(
-        F.col("old").alias("row"), F.lit(-1).alias("delta"), "position", "op", "committed_at"
-    )
+    place = F.struct("position", "op", "committed_at")
     return (
-        plus.unionAll(minus)
-        .unionAll(before)
-        .withColumn("content", F.sha2(F.to_json("row", {"ignoreNullFields": "false"}), 256))
+        parts.withColumn("content", F.sha2(F.to_json("row", {"ignoreNullFields": "false"}), 256))
         .groupBy("content")
         .agg(
             F.first("row").alias("row"),
             F.sum("delta").alias("delta"),
-            F.max(F.struct("position", "op", "committed_at")).alias("last"),
+            F.max(place).alias("place"),
+            F.max_by(F.struct(*_RECORD), place).alias(LAST_CHANGE),
         )
         .filter(F.col("delta") != 0)
-        .select("content", "row", "delta", "last.*")
+        .select("content", "row", "delta", LAST_CHANGE, "place.*")
     )
 
 
 def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     """Turn net changes into rows to insert and rows to delete, by (content, ordinal).
 
-    ``target``: the table as it is. Out: the source's columns, ``_ingest`` and ``_op`` (``c`` or
-    ``d``). Copies to remove that the table does not hold come out with an ordinal of 0 or less;
+    ``target``: the table as it is. Out: the source's columns, ``_ingest``, ``_op`` (``c`` or
+    ``d``) and ``_last``. Copies to remove that the table does not hold come out with an ordinal of 0 or less;
     ``missing`` counts them.
     """
     held = (
@@ -81,13 +82,15 @@ def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     return (
         counted.withColumn("ordinal", F.explode(ordinals))
         .withColumn("_op", F.when(F.col("delta") > 0, "c").otherwise("d"))
-        .select("row.*", meta.alias(RESERVED_COLUMN), "_op")
+        .select("row.*", meta.alias(RESERVED_COLUMN), "_op", LAST_CHANGE)
     )
 
 
 def missing(source: DataFrame) -> DataFrame:
-    """Rows of :func:`numbered` that would delete what the table does not hold."""
-    return source.filter((F.col("_op") == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1))
+    """Records of :func:`numbered` that would delete what the table does not hold, with a reason."""
+    absent = (F.col("_op") == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1)
+    reason = F.lit("the row to remove is not in the lake").alias("reason")
+    return source.filter(absent).select(f"{LAST_CHANGE}.*", reason)
 
 
 def multiset_plan(columns: Sequence[str]) -> MergePlan:

@@ -51,6 +51,11 @@ class Position:
             "part": self.part,
         }
 
+    def sql(self) -> str:
+        """The position as a Spark SQL literal of :data:`SQL_TYPE`."""
+        fields = ", ".join(f"'{name}', {value}" for name, value in self.as_dict().items())
+        return f"CAST(named_struct({fields}) AS {SQL_TYPE})"
+
     @classmethod
     def from_mapping(cls, value: Any) -> Position:
         """From a dict or a Spark ``Row`` with the five fields."""

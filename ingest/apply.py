@@ -1,0 +1,293 @@
+"""Apply a batch to its tables: prepared together, committed side by side.
+
+Each thread has a Spark session of its own, since commit identity lives in session configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest import decode, dedup, evolve, merge, multiset, quarantine
+from ingest.catalog import Catalog, SchemaVersion
+from ingest.commit import Identity, append_once, commit_once
+from ingest.config import Pipeline
+from ingest.errors import Exit, IngestError
+from ingest.failpoints import reached
+from ingest.manifest import Entry
+from ingest.merge import MergePlan
+from ingest.mysql_types import UnknownType, column_type
+from ingest.names import (
+    RESERVED_COLUMN,
+    app_id,
+    join,
+    quarantine_path,
+    quoted,
+    table_folder,
+    txn_version,
+)
+from ingest.session import sibling
+from ingest.steps import Step, TableFacts, steps
+from ingest.table import LakeTable
+from ingest.topics import TableId
+
+MIRROR = "mirror"
+_PHASES = 3  # of a step: wipe, backfill, merge; each is a commit with a version of its own
+
+
+@dataclass
+class TableBatch:
+    """One table of a batch: its steps, and the typed changes of each."""
+
+    facts: TableFacts
+    key: tuple[str, ...]
+    steps: list[tuple[Step, DataFrame]]
+
+    def rejects(self) -> list[DataFrame]:
+        """Changes that do not fit their schema, one frame per step."""
+        return [changes.filter(F.col("reason").isNotNull()) for _, changes in self.steps]
+
+    def release(self) -> None:
+        """Free what was cached."""
+        for _, changes in self.steps:
+            changes.unpersist()
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A table as a batch left it."""
+
+    table: TableId
+    path: str
+    version: int
+    changes: int
+
+
+@dataclass
+class Applier:
+    """Prepares and applies the tables of batches, in one pipeline and checkpoint."""
+
+    pipeline: Pipeline
+    checkpoint_id: str
+    session: SparkSession
+    prepared: list[TableBatch] = field(default_factory=list)
+    _local: threading.local = field(default_factory=threading.local)
+    _seen: dict[TableId, SchemaVersion] = field(default_factory=dict)
+
+    def prepare(
+        self,
+        fresh: DataFrame,
+        facts: Mapping[TableId, TableFacts],
+        catalog: Catalog,
+        previous: Entry | None,
+    ) -> list[TableBatch]:
+        """Cut each table's changes into steps and type them; cached until released."""
+        self.prepared = []
+        high_water = previous.high_water if previous else {}
+        for table, found in facts.items():
+            applied = [p for (topic, _), p in high_water.items() if topic in found.topics]
+            cut = steps(found, catalog, min(applied, default=None))
+            key = self._key(found, cut[-1].version)
+            rows = fresh.filter(
+                F.col("reason").isNull()
+                & (F.col("database") == table.database)
+                & (F.col("table") == table.name)
+                & (F.col("op") != "t")
+            )
+            typed = [(step, self._typed(rows, step, key)) for step in cut]
+            self.prepared.append(TableBatch(found, key, typed))
+        return self.prepared
+
+    def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
+        within = rows
+        if step.start is not None:
+            within = within.filter(F.col("position") >= dedup.literal(step.start))
+        if step.end is not None:
+            within = within.filter(F.col("position") < dedup.literal(step.end))
+        schema = decode.RowSchema.of(_readable(step.version).columns)
+        typed = decode.typed(within, schema, with_before=not key)
+        # Raw bytes are wanted only for what goes to quarantine; the cache need not hold the rest.
+        spare = ("key", "value") if key else ()
+        for name in spare:
+            typed = typed.withColumn(name, F.when(F.col("reason").isNotNull(), F.col(name)))
+        return typed.drop("before", "after", "key_json").persist()
+
+    def _key(self, facts: TableFacts, version: SchemaVersion) -> tuple[str, ...]:
+        description = LakeTable(self.session, self.path(facts.table)).describe()
+        if len(facts.keys) > 1 or (
+            description is not None and facts.keys and facts.keys != {description.key}
+        ):
+            raise _unsupported(facts.table, "its key changed", version.ddl)
+        if description is not None:
+            return description.key
+        return next(iter(facts.keys), version.key)
+
+    def path(self, table: TableId) -> str:
+        """Where a table's mirror is."""
+        return join(self.pipeline.lake.path, table_folder(table.database, table.name))
+
+    def create_missing(self, catalog: Catalog) -> None:
+        """Create tables that have a primary key and no rows yet, so that an empty table is one."""
+        for version in catalog.current():
+            if version.key and self._seen.get(version.table) != version:
+                target = LakeTable(self.session, self.path(version.table))
+                if target.describe() is None:
+                    target.create(_readable(version), version.key)
+                self._seen[version.table] = version
+
+    def apply(self, batch: TableBatch, batch_id: int) -> Applied:
+        """All steps of one table, in order, in this thread's session."""
+        session = self._own_session()
+        table = batch.facts.table
+        target = LakeTable(session, self.path(table))
+        description = target.describe()
+        if description is None:
+            target.create(_readable(batch.steps[0][0].version), batch.key)
+        identity = app_id(self.pipeline.name, self.checkpoint_id, str(table), MIRROR)
+        for index, (step, changes) in enumerate(batch.steps):
+            self._step(target, batch, step, changes, identity, batch_id, index * _PHASES)
+        reached("table_committed", batch_id)
+        return Applied(table, target.path, target.version(), batch.facts.changes)
+
+    def _step(
+        self,
+        target: LakeTable,
+        batch: TableBatch,
+        step: Step,
+        changes: DataFrame,
+        app: str,
+        batch_id: int,
+        base: int,
+    ) -> None:
+        note = json.dumps({"batch": batch_id, "position": str(batch.facts.high)})
+        if step.wipe is not None:
+            older = f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"
+            identity = Identity(app, txn_version(batch_id, base), note)
+            commit_once(target, identity, lambda: target.delta().delete(older))
+        self._evolve(target, step, Identity(app, txn_version(batch_id, base + 1), note))
+        good = changes.filter(F.col("reason").isNull())
+        columns = [column.name for column in step.version.columns]
+        identity = Identity(app, txn_version(batch_id, base + 2), note)
+        if batch.key:
+            source = merge.mirror_source(dedup.winners(good, batch.key))
+            plan = merge.mirror_plan(columns, batch.key)
+            commit_once(target, identity, lambda: _merge(target, source, plan))
+        else:
+            commit_once(target, identity, lambda: self._merge_multiset(target, good, columns, batch_id))
+
+    def _merge_multiset(
+        self, target: LakeTable, changes: DataFrame, columns: list[str], batch_id: int
+    ) -> None:
+        net = multiset.net_changes(dedup.once(changes))
+        source = multiset.numbered(net, target.frame()).persist()
+        try:
+            absent = multiset.missing(source)
+            if not absent.isEmpty():
+                rows = quarantine.rows(absent, batch_id)
+                append_once(
+                    target.session,
+                    quarantine_path(self.pipeline.lake.path),
+                    quarantine.SCHEMA,
+                    rows,
+                    Identity(
+                        app_id(
+                            self.pipeline.name, self.checkpoint_id, target.path, "quarantine"
+                        ),
+                        batch_id,
+                    ),
+                )
+            _merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
+        finally:
+            source.unpersist()
+
+    def _evolve(self, target: LakeTable, step: Step, identity: Identity) -> None:
+        description = target.describe()
+        assert description is not None
+        decision = evolve.plan(description.columns, step.version)
+        if isinstance(decision, evolve.Refusal):
+            raise _unsupported(step.version.table, decision.reason, step.version.ddl)
+        if isinstance(decision, evolve.AddColumns):
+            target.add_columns(decision)
+        if step.previous is None:
+            return
+        # Decided from the two schema versions, not from the lake's columns: after a crash between
+        # the ALTER and this commit the columns are there and the values are not.
+        held = {c.name: column_type(c).delta for c in step.previous.columns}
+        added = evolve.plan(held, step.version)
+        if isinstance(added, evolve.AddColumns) and added.defaults:
+            types = {c.name: column_type(c).delta for c in added.columns}
+            values = {
+                quoted(name): F.lit(text).cast(types[name]) for name, text in added.defaults
+            }
+            older = f"{RESERVED_COLUMN}.position < {step.version.position.sql()}"
+            commit_once(target, identity, lambda: target.delta().update(older, values))
+
+    def _own_session(self) -> SparkSession:
+        if not hasattr(self._local, "session"):
+            self._local.session = sibling(self.session)
+        session: SparkSession = self._local.session
+        return session
+
+
+def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
+    """One MERGE. Its two passes read the same rows: the source is computed once and kept.
+
+    A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
+    own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
+    """
+    fixed = source.localCheckpoint(eager=False)
+    builder = (
+        target.delta()
+        .alias("t")
+        .merge(fixed.alias("s"), plan.match)
+        .whenMatchedDelete(condition=plan.delete_when)
+    )
+    if plan.update_when:
+        builder = builder.whenMatchedUpdate(
+            condition=plan.update_when, set=dict(plan.assignments)
+        )
+    builder.whenNotMatchedInsert(
+        condition=plan.insert_when, values=dict(plan.assignments)
+    ).execute()
+
+
+def _readable(version: SchemaVersion) -> SchemaVersion:
+    """The version itself, when every column has an exact place in the lake."""
+    for column in version.columns:
+        if column.name.lower() == RESERVED_COLUMN:
+            raise IngestError(
+                "E-COLUMN-RESERVED",
+                f"{version.table} has a column named {column.name!r}, which ingest needs itself.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="rename that column, or exclude the table with a `!` pattern.",
+                exit_code=Exit.FAILED,
+            )
+        try:
+            column_type(column)
+        except UnknownType as unknown:
+            raise IngestError(
+                "E-COLUMN-TYPE",
+                f"{version.table}: {unknown}, for which there is no exact place in the lake.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="exclude the table with a `!` pattern, and report the type.",
+                exit_code=Exit.FAILED,
+            ) from None
+    return version
+
+
+def _unsupported(table: TableId, reason: str, ddl: str) -> IngestError:
+    statement = " ".join(ddl.split())[:200]
+    return IngestError(
+        "E-DDL-UNSUPPORTED",
+        f"{table}: {reason} ({statement}).",
+        means="Applying it would lose or silently NULL data, so the batch was not applied; its "
+        "changes stay in Kafka, other batches wait behind it.",
+        remedy="exclude the table with a `!` pattern, or take it into a pipeline of another name, "
+        "which starts with a snapshot of the new shape.",
+        exit_code=Exit.FAILED,
+    )

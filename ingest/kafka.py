@@ -1,0 +1,173 @@
+"""Kafka as a client: end offsets, committed offsets, and the schema-change topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ingest import catalog
+from ingest.config import Pipeline
+from ingest.errors import Exit, IngestError
+from ingest.names import consumer_group
+
+_TIMEOUT = 10.0
+
+
+class _Silent:
+    def log(self, *_: object, **__: object) -> None:
+        """librdkafka would print on stderr what we raise."""
+
+
+def client(pipeline: Pipeline) -> Consumer:
+    """A consumer that sees committed records only and commits nothing by itself."""
+    return Consumer(
+        {
+            "bootstrap.servers": pipeline.kafka.bootstrap_servers,
+            "group.id": consumer_group(pipeline.name),
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "fetch.message.max.bytes": 33_554_432,
+            "allow.auto.create.topics": False,
+            "socket.connection.setup.timeout.ms": 5_000,
+            **pipeline.kafka.properties,
+        },
+        logger=_Silent(),
+    )
+
+
+def refuse_away(pipeline: Pipeline) -> None:
+    """Raise :class:`IngestError` when the broker does not answer."""
+    consumer = client(pipeline)
+    try:
+        consumer.list_topics(timeout=_TIMEOUT)
+    except KafkaException as failure:
+        raise IngestError(
+            "E-KAFKA-AWAY",
+            f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: "
+            f"{failure.args[0].str()}.",
+            means="Nothing was read or written.",
+            remedy="start it (`ingest local up` for the embedded one) or correct "
+            "`kafka.bootstrap_servers`.",
+        ) from None
+    finally:
+        consumer.close()
+
+
+def end_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    """Where each partition's committed records end now (the last stable offset)."""
+    consumer = client(pipeline)
+    try:
+        known = consumer.list_topics(timeout=_TIMEOUT).topics
+        return {
+            (topic, partition): consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=_TIMEOUT
+            )[1]
+            for topic in topics
+            if topic in known
+            for partition in known[topic].partitions
+        }
+    finally:
+        consumer.close()
+
+
+def data_topics(pipeline: Pipeline) -> list[str]:
+    """Topics of the pipeline's tables that exist now."""
+    consumer = client(pipeline)
+    try:
+        prefix = f"{pipeline.name}."
+        return sorted(
+            name
+            for name in consumer.list_topics(timeout=_TIMEOUT).topics
+            if name.startswith(prefix) and name.count(".") >= 2
+        )
+    finally:
+        consumer.close()
+
+
+class GroupOffsets:
+    """Offsets committed for Kafka's own lag tools. Never read back: the manifest is the truth."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._consumer = client(pipeline)
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit; a failure here costs an ordinary lag tool some accuracy and the lake nothing."""
+        places = [TopicPartition(t, p, offset) for (t, p), offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets=places, asynchronous=True)
+        except KafkaException:
+            return
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()
+
+
+class SchemaTopic:
+    """Debezium's schema-change topic, read from its beginning and followed."""
+
+    def __init__(self, pipeline: Pipeline, epoch: int) -> None:
+        self._topic = pipeline.name
+        self._consumer = client(pipeline)
+        self._epoch = epoch
+        self._assigned = False
+        self.catalog = catalog.Catalog()
+        self.offset = 0
+
+    def read_to_end(self) -> None:
+        """Take in everything committed to the topic so far."""
+        place = TopicPartition(self._topic, 0)
+        try:
+            if not self._assigned:
+                if self._topic not in self._consumer.list_topics(timeout=_TIMEOUT).topics:
+                    return
+                self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+                self._assigned = True
+            end = self._consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
+            while self._position(place) < end:
+                self._take(self._consumer.poll(_TIMEOUT))
+        except KafkaException as failure:
+            raise IngestError(
+                "E-KAFKA-SCHEMA-TOPIC",
+                f"The schema-change topic {self._topic!r} cannot be read: "
+                f"{failure.args[0].str()}.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="see that Kafka is up and the topic is kept for ever (retention.ms=-1), "
+                "then run again.",
+                exit_code=Exit.FAILED,
+            ) from None
+
+    def _position(self, place: TopicPartition) -> int:
+        # Transaction markers take offsets without being records, so the position counts, not the
+        # offset of the last record seen.
+        position = self._consumer.position([place])[0].offset
+        self.offset = max(self.offset, position if position >= 0 else 0)
+        return self.offset
+
+    def _take(self, message: object) -> None:
+        if message is None:
+            return
+        failure = message.error()  # type: ignore[attr-defined]
+        if failure:
+            raise KafkaException(failure)
+        value = message.value()  # type: ignore[attr-defined]
+        if value is None:
+            return
+        try:
+            record = catalog.parse_record(value)
+        except ValueError:
+            raise IngestError(
+                "E-SCHEMA-RECORD",
+                f"Offset {message.offset()} of the schema-change topic "  # type: ignore[attr-defined]
+                f"{self._topic!r} is not a schema-change record.",
+                means="Types of later changes could be wrong, so nothing was applied.",
+                remedy="find out who else writes to that topic; only Debezium may.",
+                exit_code=Exit.FAILED,
+            ) from None
+        self.catalog.add(record, self._epoch)
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()

@@ -1,0 +1,61 @@
+"""Reading the manifest without Spark: milliseconds, for status, the live view and the audit."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from ingest.manifest import Entry
+from ingest.names import manifest_path
+
+
+class Ledger:
+    """The manifest of one lake, opened once and updated from its log."""
+
+    def __init__(self, lake: str) -> None:
+        self._path = manifest_path(lake)
+        self._table: DeltaTable | None = None
+        self._newest: tuple[int, list[Entry]] | None = None
+        self._lock = threading.Lock()
+
+    def entries(self, newest: int = 1) -> list[Entry]:
+        """The newest batches, newest first; empty before the first batch."""
+        with self._lock:
+            try:
+                if self._table is None:
+                    self._table = DeltaTable(self._path)
+                else:
+                    self._table.update_incremental()
+            except TableNotFoundError:
+                return []
+            version = self._table.version()
+            if self._newest and self._newest[0] == version and len(self._newest[1]) >= newest:
+                return self._newest[1][:newest]
+            rows = self._table.to_pyarrow_table()
+            order = pc.sort_indices(rows, sort_keys=[("started_at", "descending")])
+            found = [Entry.from_row(row) for row in rows.take(order[:newest]).to_pylist()]
+            self._newest = (version, found)
+            return found
+
+    def last(self) -> Entry | None:
+        """The newest batch."""
+        found = self.entries(1)
+        return found[0] if found else None
+
+    def total_changes(self) -> int:
+        """Changes applied so far, over all batches."""
+        with self._lock:
+            try:
+                table = DeltaTable(self._path).to_pyarrow_table(columns=["changes"])
+            except TableNotFoundError:
+                return 0
+            return int(pc.sum(table["changes"]).as_py() or 0)
+
+
+def age(entry: Entry, now: float) -> timedelta | None:
+    """How long before ``now`` (epoch seconds) the newest applied change was committed."""
+    return timedelta(seconds=now - entry.source_time.timestamp()) if entry.source_time else None

@@ -1,0 +1,134 @@
+"""What a batch means for one table: facts gathered in one scan, and the steps they lead to. Pure.
+
+A step is a run of changes between two barriers (a DDL or a TRUNCATE). Each step is decoded by the
+schema version in force at its place and is committed under an identity of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ingest.catalog import Catalog, SchemaVersion
+from ingest.errors import Exit, IngestError
+from ingest.position import Position
+from ingest.topics import TableId
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One table in one batch. ``high_water``: newest streamed position per (topic, partition)."""
+
+    table: TableId
+    topics: tuple[str, ...]
+    changes: int
+    low: Position
+    high: Position
+    high_water: Mapping[tuple[str, int], Position]
+    source_time: datetime | None
+    truncates: tuple[Position, ...]
+    keys: frozenset[tuple[str, ...]]
+    """Key columns of the messages, in key order; empty for a table without a key."""
+
+    @staticmethod
+    def combine(rows: Iterable[Mapping[str, Any]]) -> dict[TableId, TableFacts]:
+        """From rows per (database, table, topic, partition). Refuses a topic with two tables."""
+        found: dict[TableId, list[Mapping[str, Any]]] = {}
+        owner: dict[str, TableId] = {}
+        for row in rows:
+            table = TableId(row["database"], row["table"])
+            other = owner.setdefault(row["topic"], table)
+            if other != table:
+                raise IngestError(
+                    "E-TOPIC-SHARED",
+                    f"The topic {row['topic']} carries two tables, {other} and {table}.",
+                    means="Their rows could be confused; the batch was not applied and stays in "
+                    "Kafka.",
+                    remedy="start over in a pipeline of another name with `topic_names: escaped` "
+                    "below `source`.",
+                    exit_code=Exit.FAILED,
+                )
+            found.setdefault(table, []).append(row)
+        return {table: _combined(table, parts) for table, parts in sorted(found.items())}
+
+
+def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
+    return TableFacts(
+        table=table,
+        topics=tuple(sorted({part["topic"] for part in parts})),
+        changes=sum(part["changes"] for part in parts),
+        low=min(Position.from_mapping(part["low"]) for part in parts),
+        high=max(Position.from_mapping(part["high"]) for part in parts),
+        high_water={
+            (part["topic"], part["partition"]): Position.from_mapping(part["high_water"])
+            for part in parts
+            if part["high_water"]
+        },
+        source_time=max((p["source_time"] for p in parts if p["source_time"]), default=None),
+        truncates=tuple(
+            sorted(Position.from_mapping(t) for part in parts for t in part["truncates"] or ())
+        ),
+        keys=frozenset(tuple(key) for part in parts for key in part["keys"] or () if key),
+    )
+
+
+@dataclass(frozen=True)
+class Step:
+    """Changes at ``start`` (None: from the beginning) or later, and before ``end`` (None: no end).
+
+    ``wipe``: rows older than this position are removed first, as a TRUNCATE or DROP did.
+    ``previous``: the schema version before, when this step begins with a DDL.
+    """
+
+    start: Position | None
+    end: Position | None
+    version: SchemaVersion
+    wipe: Position | None = None
+    previous: SchemaVersion | None = None
+
+
+def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:
+    """Cut a table's changes at its barriers.
+
+    ``applied``: the high-water position that earlier batches reached for this table, or None. A
+    DROP between there and the first change is a barrier, too: its rows are gone, whatever was
+    created under the name since. Raises :class:`IngestError` when no schema is known.
+    """
+    earlier = [v for v in catalog.between(facts.table, applied, facts.low) if v.kind == "DROP"]
+    wipe = earlier[-1].position if earlier else None
+    version = _in_force(catalog, facts, facts.low)
+    found: list[Step] = []
+    start: Position | None = None
+    previous: SchemaVersion | None = None
+    for cut in _cuts(facts, catalog):
+        found.append(Step(start, cut, version, wipe, previous))
+        ddl = [v for v in catalog.between(facts.table, None, cut) if v.position == cut]
+        dropped = any(v.kind == "DROP" for v in ddl)
+        previous = version if ddl and not dropped else None
+        wipe = cut if dropped or cut in facts.truncates else None
+        if ddl and not dropped:
+            version = ddl[-1]
+        start = cut
+    return [*found, Step(start, None, version, wipe, previous)]
+
+
+def _cuts(facts: TableFacts, catalog: Catalog) -> list[Position]:
+    ddl = {v.position for v in catalog.between(facts.table, facts.low, facts.high)}
+    return sorted(ddl | set(facts.truncates))
+
+
+def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> SchemaVersion:
+    known = [v for v in catalog.between(facts.table, None, position) if v.kind != "DROP"]
+    if not known:
+        raise IngestError(
+            "E-SCHEMA-UNKNOWN",
+            f"No schema of {facts.table} is known at position {position}.",
+            means="Its changes cannot be read with certainty; the batch was not applied and stays "
+            "in Kafka.",
+            remedy="see that the schema-change topic is kept from its beginning "
+            "(retention.ms=-1); a pipeline of another name takes a new snapshot with its schemas.",
+            exit_code=Exit.FAILED,
+        )
+    return known[-1]

@@ -1,0 +1,172 @@
+"""Watching the connector while a job runs: noticing that it stands still, and restarting it.
+
+``connector.state`` says RUNNING when its task has failed, and even the task says RUNNING after its
+binlog connection is gone (facts.md A0.10). So three facts are gathered (task state, whether the
+server has a binlog stream of ours, whether a snapshot is under way) and ``diagnose`` decides.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from ingest import mysql
+from ingest.connector import Connector, Status
+from ingest.errors import Exit, IngestError
+
+LOOK_EVERY = 3.0
+"""Seconds between two looks."""
+SILENT_AFTER = 20.0
+"""Seconds without a binlog stream before a RUNNING task is called silent. Its own keep-alive
+reconnects within about 10 s (two ticks of connect.keep.alive.interval.ms)."""
+_BACKOFF = (0.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds between restarts, the last one repeated."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One look. ``streams``: binlog streams of our user, None when MySQL cannot be asked."""
+
+    status: Status | None
+    snapshotting: bool
+    streams: int | None
+    silent_seconds: float
+
+
+class Action(Enum):
+    """What to do about a diagnosis."""
+
+    NONE = "none"
+    WAIT = "wait"
+    RESTART = "restart"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One sentence for a person, and what follows."""
+
+    action: Action
+    sentence: str = ""
+    remedy: str = ""
+
+
+_LASTING = (
+    (
+        r"Access denied",
+        "give the connector's user the grants of sql/source/grants.sql, then run again",
+    ),
+    (
+        r"no longer available on the server|could not find next log|Error code: 1236.*log",
+        "the binlog it needs is gone: take the tables again in a pipeline of another name and lake",
+    ),
+    (
+        r"DDL statement couldn't be parsed|couldn't be parsed",
+        "Debezium cannot read that statement; report it, and see docs/operations.md for the way on",
+    ),
+    (
+        r"not configured to use a (ROW|FULL)|internal schema size",
+        "set binlog_format=ROW and binlog_row_image=FULL, for every session, then run again",
+    ),
+    (r"db history topic is missing", "the schema-history topic was deleted; see docs/operations.md"),
+    (r"schema isn't known to this connector", "a table was not readable at the snapshot; GRANT "
+     "SELECT on it and take it in a pipeline of another name"),
+)
+
+
+def diagnose(facts: Facts) -> Diagnosis:
+    """Facts to a diagnosis; pure."""
+    status = facts.status
+    if status is None:
+        return Diagnosis(Action.WAIT, "Connect does not know the connector (yet)")
+    if status.task == "FAILED" or status.connector == "FAILED":
+        for pattern, remedy in _LASTING:
+            if re.search(pattern, status.trace, re.DOTALL):
+                return Diagnosis(Action.STOP, f"the connector's task has failed: {status.cause}", remedy)
+        return Diagnosis(Action.RESTART, f"the connector's task has failed: {status.cause}")
+    if status.task != "RUNNING" or facts.snapshotting:
+        return Diagnosis(Action.NONE)
+    if facts.streams == 0:
+        if facts.silent_seconds >= SILENT_AFTER:
+            return Diagnosis(
+                Action.RESTART,
+                "the connector says RUNNING, but MySQL has had no binlog stream of it for "
+                f"{facts.silent_seconds:.0f} s",
+            )
+        return Diagnosis(Action.WAIT)
+    return Diagnosis(Action.NONE)
+
+
+class Supervisor:
+    """Looks at a connector now and then, says what is wrong once, restarts with backoff."""
+
+    def __init__(self, connector: Connector, say: Callable[[str], None]) -> None:
+        self._connector = connector
+        self._say = say
+        self._next_look = 0.0
+        self._silent_since: float | None = None
+        self._restarts = 0
+        self._next_restart = 0.0
+        self._said = ""
+        self._away_since: float | None = None
+
+    def look(self) -> None:
+        """Look if it is time. Raises :class:`IngestError` for a cause that cannot pass."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK_EVERY
+        try:
+            diagnosis = diagnose(self._facts(now))
+        except IngestError as failure:  # Connect away: changes wait in MySQL, the job goes on
+            self._tell(failure.what)
+            return
+        if diagnosis.action is Action.STOP:
+            raise IngestError(
+                "E-CONNECTOR-FAILED",
+                f"Connector {self._connector.name!r}: {diagnosis.sentence}.",
+                means="What reached Kafka is applied; later changes wait in MySQL's binlog.",
+                remedy=f"{diagnosis.remedy}.",
+                exit_code=Exit.FAILED,
+            )
+        if diagnosis.action is Action.RESTART:
+            self._tell(diagnosis.sentence)
+            self._restart(now)
+        elif diagnosis.action is Action.NONE:
+            if self._said:
+                self._say("the connector is delivering again")
+            self._said, self._restarts = "", 0
+
+    def _facts(self, now: float) -> Facts:
+        status = self._connector.status()
+        offset = self._connector.offset()
+        snapshotting = offset is None or bool(offset.get("snapshot"))
+        try:
+            streams: int | None = mysql.dump_threads(self._connector.pipeline.source)
+        except IngestError as failure:
+            streams = None
+            self._tell(failure.what)
+        if streams == 0 and not snapshotting:
+            self._silent_since = self._silent_since or now
+        else:
+            self._silent_since = None
+        silent = now - self._silent_since if self._silent_since else 0.0
+        return Facts(status, snapshotting, streams, silent)
+
+    def _restart(self, now: float) -> None:
+        if now < self._next_restart:
+            return
+        self._say(f"restarting the connector (try {self._restarts + 1})")
+        self._connector.restart()
+        self._silent_since = None
+        self._restarts += 1
+        pause = _BACKOFF[min(self._restarts, len(_BACKOFF) - 1)]
+        self._next_restart = now + pause
+
+    def _tell(self, sentence: str) -> None:
+        if sentence != self._said:
+            self._say(sentence)
+            self._said = sentence

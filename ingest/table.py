@@ -1,0 +1,107 @@
+"""One Delta table: create it, describe it, add columns to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest import merge, multiset
+from ingest.catalog import SchemaVersion
+from ingest.evolve import AddColumns
+from ingest.mysql_types import column_type
+from ingest.names import RESERVED_COLUMN, quoted
+
+KEY_PROPERTY = "ingest.key"
+SOURCE_PROPERTY = "ingest.source"
+
+# Delta refuses these in column names unless columns are mapped (Parquet's own restriction).
+_NEEDS_MAPPING = set(" ,;{}()\n\t=")
+
+
+@dataclass(frozen=True)
+class Description:
+    """A lake table: its columns (name to Delta type, ours left out), its key, its version."""
+
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    version: int
+
+    @property
+    def is_multiset(self) -> bool:
+        """True for a table without a key."""
+        return not self.key
+
+
+class LakeTable:
+    """A Delta table at a path, in one session."""
+
+    def __init__(self, session: SparkSession, path: str) -> None:
+        self.session = session
+        self.path = path
+
+    def describe(self) -> Description | None:
+        """What the table is now, or None when there is none."""
+        if not DeltaTable.isDeltaTable(self.session, self.path):
+            return None
+        snapshot = self._snapshot()
+        properties = snapshot.metadata().configuration()
+        key = properties.get(KEY_PROPERTY)
+        fields = self.frame().schema.fields
+        return Description(
+            columns={
+                f.name: f.dataType.simpleString() for f in fields if f.name != RESERVED_COLUMN
+            },
+            key=tuple(json.loads(key.get())) if key.isDefined() else (),
+            version=int(snapshot.version()),
+        )
+
+    def create(self, version: SchemaVersion, key: Sequence[str]) -> None:
+        """Create it empty with exactly the types of a schema version; no features beyond need."""
+        meta = merge.META_TYPE if key else multiset.META_TYPE
+        builder = DeltaTable.createIfNotExists(self.session).location(self.path)
+        for column in version.columns:
+            builder = builder.addColumn(column.name, column_type(column).delta)
+        builder = builder.addColumn(RESERVED_COLUMN, meta)
+        builder = builder.property(KEY_PROPERTY, json.dumps(list(key)))
+        builder = builder.property(SOURCE_PROPERTY, str(version.table))
+        if any(_NEEDS_MAPPING & set(column.name) for column in version.columns):
+            builder = builder.property("delta.columnMapping.mode", "name")
+        builder.execute()
+
+    def add_columns(self, added: AddColumns) -> None:
+        """Append columns (metadata only). What existing rows hold is the caller's next commit."""
+        columns = ", ".join(
+            f"{quoted(column.name)} {column_type(column).delta}" for column in added.columns
+        )
+        self.session.sql(f"ALTER TABLE {self._identifier} ADD COLUMNS ({columns})")
+
+    def delta(self) -> DeltaTable:
+        """The table in this object's session, whose configuration a commit carries."""
+        return DeltaTable.forPath(self.session, self.path)
+
+    def frame(self) -> DataFrame:
+        """The newest version as a DataFrame."""
+        return self.session.read.format("delta").load(self.path)
+
+    def committed(self, app_id: str) -> int | None:
+        """The highest ``txnVersion`` that this table holds for an app id."""
+        version = self._snapshot().transactions().get(app_id)
+        return int(version.get()) if version.isDefined() else None
+
+    def version(self) -> int:
+        """The newest version number."""
+        return int(self._snapshot().version())
+
+    @property
+    def _identifier(self) -> str:
+        return f"delta.{quoted(self.path)}"
+
+    def _snapshot(self) -> Any:
+        log = self.session._jvm.org.apache.spark.sql.delta.DeltaLog
+        none = self.session._jvm.scala.Option.empty()
+        return log.forTable(self.session._jsparkSession, self.path).update(False, none, none)
