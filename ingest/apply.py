@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from ingest import decode, dedup, evolve, merge, multiset, quarantine
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.commit import Identity, append_once, commit_once
+from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.errors import Exit, IngestError
 from ingest.failpoints import reached
@@ -75,6 +75,7 @@ class Applier:
     pipeline: Pipeline
     checkpoint_id: str
     session: SparkSession
+    committer: Committer
     prepared: list[TableBatch] = field(default_factory=list)
     _local: threading.local = field(default_factory=threading.local)
     _seen: dict[TableId, SchemaVersion] = field(default_factory=dict)
@@ -168,7 +169,7 @@ class Applier:
         if step.wipe is not None:
             older = f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"
             identity = Identity(app, txn_version(batch_id, base), note)
-            commit_once(target, identity, lambda: target.delta().delete(older))
+            self.committer.once(target, identity, lambda: target.delta().delete(older))
         self._evolve(target, step, Identity(app, txn_version(batch_id, base + 1), note))
         good = changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.columns]
@@ -176,9 +177,9 @@ class Applier:
         if batch.key:
             source = merge.mirror_source(dedup.winners(good, batch.key))
             plan = merge.mirror_plan(columns, batch.key)
-            commit_once(target, identity, lambda: _merge(target, source, plan))
+            self.committer.once(target, identity, lambda: _merge(target, source, plan))
         else:
-            commit_once(target, identity, lambda: self._merge_multiset(target, good, columns, batch_id))
+            self.committer.once(target, identity, lambda: self._merge_multiset(target, good, columns, batch_id))
 
     def _merge_multiset(
         self, target: LakeTable, changes: DataFrame, columns: list[str], batch_id: int
@@ -189,7 +190,7 @@ class Applier:
             absent = multiset.missing(source)
             if not absent.isEmpty():
                 rows = quarantine.rows(absent, batch_id)
-                append_once(
+                self.committer.append_once(
                     target.session,
                     quarantine_path(self.pipeline.lake.path),
                     quarantine.SCHEMA,
@@ -225,7 +226,7 @@ class Applier:
                 quoted(name): F.lit(text).cast(types[name]) for name, text in added.defaults
             }
             older = f"{RESERVED_COLUMN}.position < {step.version.position.sql()}"
-            commit_once(target, identity, lambda: target.delta().update(older, values))
+            self.committer.once(target, identity, lambda: target.delta().update(older, values))
 
     def _own_session(self) -> SparkSession:
         if not hasattr(self._local, "session"):

@@ -3,20 +3,22 @@
 Delta skips a commit whose (``txnAppId``, ``txnVersion``) it has seen. MERGE, UPDATE and DELETE take
 the pair only from the session's configuration, where it stays after the commit; a later commit
 under a stale pair would be skipped without a word. So it is set, used once and unset, in a session
-that no other thread shares, and afterwards the table must hold the marker.
+that no other thread shares, and afterwards the marker must stand in the table's log.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import _parse_datatype_string
+from pyspark.sql.types import StructType, _parse_datatype_string
 
 from ingest.errors import Exit, IngestError
+from ingest.storage import Storage
 from ingest.table import LakeTable
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -33,43 +35,64 @@ class Identity:
     note: str = ""
 
 
-def commit_once(table: LakeTable, identity: Identity, act: Callable[[], object]) -> bool:
-    """Run ``act`` (one Delta command on the table's session) unless its commit is there already.
+@dataclass
+class Committer:
+    """Commits of one checkpoint. Remembers the markers it has read or written itself.
 
-    Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving the
-    marker, which would mean that something else stood in the session's configuration.
+    The memory is sound because an app id holds the checkpoint id, which nobody else has; reading
+    a marker from Delta costs a Spark job, and each batch asks for every table it touches.
     """
-    before = table.committed(identity.app_id)
-    if before is not None and before >= identity.version:
-        return False
-    with _identified(table.session, identity):
-        act()
-    after = table.committed(identity.app_id)
-    if after != identity.version:
-        raise IngestError(
-            "E-COMMIT-MARKER",
-            f"A commit to {table.path} ended without its marker "
-            f"({identity.app_id}, {identity.version}); the table holds {after}.",
-            means="The batch is not complete; its offsets were not committed, nothing is lost.",
-            remedy="run the pipeline again; if it says so again, report it with the Spark log.",
-            exit_code=Exit.FAILED,
-        )
-    return True
+
+    _known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def once(self, table: LakeTable, identity: Identity, act: Callable[[], object]) -> bool:
+        """Run ``act`` (one Delta command on the table's session) unless its commit is there.
+
+        Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
+        its marker, which would mean that something else stood in the session's configuration.
+        """
+        place = (table.path, identity.app_id)
+        if place not in self._known:
+            held = table.committed(identity.app_id)
+            self._known[place] = -1 if held is None else held
+        if self._known[place] >= identity.version:
+            return False
+        before = table.version()
+        with _identified(table.session, identity):
+            act()
+        _refuse_unmarked(table, identity, before)
+        self._known[place] = identity.version
+        return True
+
+    def append_once(
+        self, session: SparkSession, path: str, schema: str, rows: DataFrame, identity: Identity
+    ) -> bool:
+        """Append rows to a table of ours, created when absent, under the same promise."""
+        if not DeltaTable.isDeltaTable(session, path):
+            builder = DeltaTable.createIfNotExists(session).location(path)
+            parsed = _parse_datatype_string(schema)
+            assert isinstance(parsed, StructType)
+            builder.addColumns(parsed).execute()
+        options = {"txnAppId": identity.app_id, "txnVersion": str(identity.version)}
+        writer = rows.write.format("delta").mode("append").options(**options)
+        return self.once(LakeTable(session, path), identity, lambda: writer.save(path))
 
 
-def append_once(
-    session: SparkSession, path: str, schema: str, rows: DataFrame, identity: Identity
-) -> bool:
-    """Append rows to a table of ours, created when absent, under the same promise."""
-    builder = DeltaTable.createIfNotExists(session).location(path)
-    for column in _parse_datatype_string(schema).fields:
-        builder = builder.addColumn(column.name, column.dataType)
-    builder.execute()
-    table = LakeTable(session, path)
-    return commit_once(
-        table, identity, lambda: rows.write.format("delta").mode("append").options(
-            txnAppId=identity.app_id, txnVersion=identity.version
-        ).save(path)
+def _refuse_unmarked(table: LakeTable, identity: Identity, before: int) -> None:
+    log = Storage(table.session, f"{table.path}/_delta_log")
+    for version in range(before + 1, table.version() + 1):
+        for line in (log.read(f"{version:020d}.json") or "").splitlines():
+            action = json.loads(line) if '"txn"' in line else {}
+            txn = action.get("txn", {})
+            if txn.get("appId") == identity.app_id and txn.get("version") == identity.version:
+                return
+    raise IngestError(
+        "E-COMMIT-MARKER",
+        f"A commit to {table.path} ended without its marker "
+        f"({identity.app_id}, {identity.version}).",
+        means="The batch is not complete; its offsets were not committed, nothing is lost.",
+        remedy="run the pipeline again; if it says so again, report it with the Spark log.",
+        exit_code=Exit.FAILED,
     )
 
 

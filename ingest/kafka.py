@@ -127,7 +127,7 @@ class SchemaTopic:
                 self._assigned = True
             end = self._consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
             while self._position(place) < end:
-                self._take(self._consumer.poll(_TIMEOUT))
+                self._take(self._consumer.poll(0.05))
         except KafkaException as failure:
             raise IngestError(
                 "E-KAFKA-SCHEMA-TOPIC",

@@ -21,7 +21,7 @@ from ingest.config import Pipeline
 from ingest.failpoints import reached
 from ingest.kafka import GroupOffsets, SchemaTopic
 from ingest.manifest import Entry, TableState
-from ingest.commit import Identity, append_once
+from ingest.commit import Committer, Identity
 from ingest.names import app_id, manifest_path, quarantine_path
 from ingest.steps import TableFacts
 from ingest.storage import Storage
@@ -57,6 +57,7 @@ class Batches:
         self._report = report
         self._schemas = SchemaTopic(pipeline, EPOCH)
         self._group = GroupOffsets(pipeline)
+        self._committer = Committer()
         self._appliers: Applier | None = None
 
     def apply(self, batch: DataFrame, batch_id: int) -> None:
@@ -139,7 +140,9 @@ class Batches:
 
     def _applier_for(self, session: SparkSession) -> Applier:
         if self._appliers is None or self._appliers.session is not session:
-            self._appliers = Applier(self.pipeline, self.checkpoint_id, session)
+            self._appliers = Applier(
+                self.pipeline, self.checkpoint_id, session, self._committer
+            )
         return self._appliers
 
     def _quarantine(
@@ -152,7 +155,7 @@ class Batches:
                 rejects = rejects.unionByName(quarantine.rows(part, batch_id))
         count = rejects.count()  # materialises what the MERGEs will read, too
         if count:
-            append_once(
+            self._committer.append_once(
                 changes.sparkSession,
                 quarantine_path(self.pipeline.lake.path),
                 quarantine.SCHEMA,
@@ -216,7 +219,7 @@ class Batches:
 
     def _publish(self, batch: DataFrame, entry: Entry) -> None:
         session = batch.sparkSession
-        append_once(
+        self._committer.append_once(
             session,
             manifest_path(self.pipeline.lake.path),
             manifest.SCHEMA,

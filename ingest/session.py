@@ -22,8 +22,8 @@ DEFAULTS = {
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.log.structuredLogging.enabled": "false",
-    # One state of a small table in 2 tasks instead of 50 (design.md section 3).
-    "spark.databricks.delta.snapshotPartitions": "2",
+    # One state of a small table in 1 task instead of 50 (design.md section 3).
+    "spark.databricks.delta.snapshotPartitions": "1",
     # The batch is persisted before any MERGE reads it, so MERGE need not copy its source again.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.shuffle.partitions": "2",
@@ -61,7 +61,7 @@ def create(
         **({"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}),
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={resource('connect', 'spark-log4j2.properties')} "
-            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC"
+            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
         ),
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
         **conf,
