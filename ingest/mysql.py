@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pymysql.cursors import Cursor
 from ingest.config import Source
 from ingest.errors import IngestError
 from ingest.gtid import GtidSet
+from ingest.mysql_types import Column
 from ingest.position import file_number
 from ingest.topics import TableId, captured
 
@@ -214,3 +216,36 @@ def dump_threads(source: Source) -> int:
         )
         row = cursor.fetchone()
         return int(row[0]) if row else 0
+
+
+def columns(cursor: Cursor, table: TableId) -> tuple[Column, ...]:
+    """A table's columns from the information schema, in order."""
+    cursor.execute(
+        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME "
+        "FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
+        "ORDER BY ORDINAL_POSITION",
+        (table.database, table.name),
+    )
+    return tuple(_column(*row) for row in cursor.fetchall())
+
+
+def _column(name: str, base: str, full: str, nullable: str, charset: str | None) -> Column:
+    numbers = re.match(r"\w+\((\d+)(?:,(\d+))?\)", full)
+    return Column(
+        name=name,
+        type_name=base.upper() + (" UNSIGNED" if "unsigned" in full else ""),
+        length=int(numbers.group(1)) if numbers else None,
+        scale=int(numbers.group(2)) if numbers and numbers.group(2) else None,
+        optional=nullable == "YES",
+        charset=charset,
+    )
+
+
+def primary_key(cursor: Cursor, table: TableId) -> tuple[str, ...]:
+    """Names of the primary key's columns in key order; empty when there is none."""
+    cursor.execute(
+        "SELECT COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s "
+        "AND TABLE_NAME = %s AND INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX",
+        (table.database, table.name),
+    )
+    return tuple(str(row[0]) for row in cursor.fetchall())

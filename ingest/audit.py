@@ -1,0 +1,256 @@
+"""`ingest audit`: is the lake equal to MySQL, and where not.
+
+Both sides hash each row and sum the hashes per bucket of the key; only buckets that differ are
+fetched row by row. MySQL is read in one consistent snapshot whose position is known; the lake must
+have applied everything up to that position and nothing beyond it. When no such moment can be had,
+the answer is "moving" or "behind", never "equal".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pymysql.cursors import Cursor
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest import fingerprint, kafka, mysql
+from ingest.config import Pipeline
+from ingest.connector import Connector, offset_gtids
+from ingest.ledger import Ledger
+from ingest.manifest import Entry
+from ingest.mysql_types import Column, column_type
+from ingest.names import RESERVED_COLUMN, join, quoted, table_folder
+from ingest.table import LakeTable
+from ingest.topics import TableId, captured
+from ingest.verdict import (
+    BucketSums,
+    Difference,
+    TableResult,
+    Verdict,
+    compare_rows,
+    differing_buckets,
+)
+
+MOST_BUCKETS = 64
+"""So many differing buckets of a table are fetched row by row, a quarter of it; then counting
+stops."""
+MOST_EXAMPLES = 20
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Table:
+    table: TableId
+    columns: tuple[Column, ...]
+    key: tuple[Column, ...]
+    path: str
+    version: int | None
+    """Version of the lake's table that is compared; None when the lake has none."""
+
+
+@dataclass
+class Audit:
+    """Compares one pipeline's tables. ``wait``: seconds to wait for the lake to catch up."""
+
+    pipeline: Pipeline
+    session: SparkSession
+    say: Say
+    wait: float = 30.0
+
+    def execute(self) -> Verdict:
+        """Compare at a common position, trying again while the source moves."""
+        deadline = time.monotonic() + self.wait
+        ledger = Ledger(self.pipeline.lake.path)
+        connector = Connector(self.pipeline)
+        verdict = Verdict("moving", (), reason="no attempt was made")
+        while True:
+            verdict = self._attempt(ledger, connector, deadline)
+            if verdict.outcome in ("equal", "different", "behind"):
+                return verdict
+            if time.monotonic() >= deadline:
+                return verdict
+            self.say(f"{verdict.reason}; trying again …")
+            time.sleep(0.5)
+
+    def _attempt(self, ledger: Ledger, connector: Connector, deadline: float) -> Verdict:
+        with mysql.connected(self.pipeline.source) as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            before = mysql.reached(cursor)
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            if mysql.reached(cursor) != before:
+                return Verdict("moving", (), reason="MySQL is being written to")
+            shown = str(before.gtids) or f"file {before.file}, position {before.pos}"
+            entry = self._caught_up(ledger, connector, before, deadline)
+            if entry is None:
+                reason = "the lake has not applied everything that MySQL has committed"
+                return Verdict("behind", (), shown, reason)
+            if _beyond(entry, before):
+                return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
+            tables = self._tables(cursor)
+            results = tuple(self._compare(cursor, tables))
+        if not any(result.differences for result in results):
+            return Verdict("equal", results, shown)
+        if self._moved(before):
+            # A batch that is being applied could look like a difference; look again.
+            return Verdict("moving", results, shown, "MySQL was written to during the audit")
+        return Verdict("different", results, shown)
+
+    def _caught_up(
+        self, ledger: Ledger, connector: Connector, target: mysql.Reached, deadline: float
+    ) -> Entry | None:
+        """The newest batch, once it covers ``target``; None when that takes too long."""
+        said = 0.0
+        while True:
+            entry = ledger.last()
+            if entry is not None and self._covers(entry, connector, target):
+                return entry
+            if time.monotonic() >= deadline:
+                return None
+            if time.monotonic() - said > 5:
+                said = time.monotonic()
+                self.say("waiting for the lake to reach MySQL's position …")
+            time.sleep(0.3)
+
+    def _covers(self, entry: Entry, connector: Connector, target: mysql.Reached) -> bool:
+        delivered = offset_gtids(connector.offset())
+        if delivered is None or not delivered.contains(target.gtids):
+            return False
+        ends = kafka.end_offsets(self.pipeline, kafka.data_topics(self.pipeline))
+        applied = {place: end for place, (_, end) in entry.offsets.items()}
+        return all(applied.get(place, 0) >= end for place, end in ends.items())
+
+    def _moved(self, before: mysql.Reached) -> bool:
+        with mysql.connected(self.pipeline.source) as cursor:
+            return mysql.reached(cursor) != before
+
+    def _tables(self, cursor: Cursor) -> list[_Table]:
+        found = []
+        for table in captured(mysql.base_tables(cursor), self.pipeline.source.tables):
+            columns = mysql.columns(cursor, table)
+            path = join(self.pipeline.lake.path, table_folder(table.database, table.name))
+            description = LakeTable(self.session, path).describe()
+            names = mysql.primary_key(cursor, table) or (description.key if description else ())
+            key = tuple(c for name in names for c in columns if c.name == name) or columns
+            found.append(
+                _Table(table, columns, key, path, description.version if description else None)
+            )
+        return found
+
+    def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
+        lake = self._lake_sums(tables)
+        for table in tables:
+            source_sums = _source_sums(cursor, table)
+            yield self._result(cursor, table, source_sums, lake.get(str(table.table), {}))
+
+    def _result(
+        self, cursor: Cursor, table: _Table, source: BucketSums, lake: BucketSums
+    ) -> TableResult:
+        buckets = differing_buckets(source, lake)
+        differences: list[Difference] = []
+        if buckets:
+            fetched = buckets[:MOST_BUCKETS]
+            differences = compare_rows(
+                _source_rows(cursor, table, fetched), self._lake_rows(table, fetched)
+            )
+        return TableResult(
+            name=str(table.table),
+            source_rows=sum(rows for rows, _, _ in source.values()),
+            lake_rows=sum(rows for rows, _, _ in lake.values()),
+            differences=len(differences),
+            examples=tuple(differences[:MOST_EXAMPLES]),
+            at_least=len(buckets) > MOST_BUCKETS,
+        )
+
+    def _lake_sums(self, tables: list[_Table]) -> dict[str, BucketSums]:
+        """Bucket sums of all lake tables, in one Spark job."""
+        parts = [self._lake_part(table) for table in tables if table.version is not None]
+        if not parts:
+            return {}
+        found: dict[str, dict[int, tuple[int, int, int]]] = {}
+        for row in reduce(DataFrame.unionAll, parts).collect():
+            found.setdefault(row.name, {})[row.bucket] = (row.rows, int(row.first), int(row.second))
+        return dict(found)
+
+    def _lake_part(self, table: _Table) -> DataFrame:
+        first, second = fingerprint.spark_halves(fingerprint.spark_row(table.columns))
+        return (
+            self._lake_frame(table)
+            .select(
+                fingerprint.spark_bucket(table.key).alias("bucket"),
+                first.alias("first"),
+                second.alias("second"),
+            )
+            .groupBy(F.lit(str(table.table)).alias("name"), "bucket")
+            .agg(
+                F.count("*").alias("rows"),
+                F.sum("first").alias("first"),
+                F.sum("second").alias("second"),
+            )
+        )
+
+    def _lake_frame(self, table: _Table) -> DataFrame:
+        """The table at its version; a column that the lake lacks reads as text no value has."""
+        frame = (
+            self.session.read.format("delta").option("versionAsOf", table.version).load(table.path)
+        )
+        present = set(frame.columns) - {RESERVED_COLUMN}
+        for column in table.columns:
+            if column.name not in present:
+                missing = F.lit(None).cast(column_type(column).delta)
+                frame = frame.withColumn(column.name, missing)
+        return frame
+
+    def _lake_rows(self, table: _Table, buckets: list[int]) -> list[tuple[str, str]]:
+        if table.version is None:
+            return []
+        key = [fingerprint.spark_text(column) for column in table.key]
+        digest = F.md5(fingerprint.spark_row(table.columns))
+        rows = (
+            self._lake_frame(table)
+            .filter(fingerprint.spark_bucket(table.key).isin(buckets))
+            .select(F.array(*key).alias("key"), digest.alias("digest"))
+            .collect()
+        )
+        return [(_shown_key(table.key, row.key), row.digest) for row in rows]
+
+
+def _beyond(entry: Entry, target: mysql.Reached) -> bool:
+    """True when the lake holds a change that MySQL's snapshot does not."""
+    position = entry.position
+    return position is not None and (position.file, position.pos) >= (target.file, target.pos)
+
+
+def _source_sums(cursor: Cursor, table: _Table) -> BucketSums:
+    first, second = fingerprint.mysql_halves("r")
+    cursor.execute(
+        f"SELECT b, COUNT(*), SUM({first}), SUM({second}) FROM "
+        f"(SELECT {fingerprint.mysql_bucket(table.key)} AS b, "
+        f"{fingerprint.mysql_row(table.columns)} AS r FROM {_qualified(table.table)}) AS q "
+        "GROUP BY b"
+    )
+    return {int(b): (int(n), int(one), int(two)) for b, n, one, two in cursor.fetchall()}
+
+
+def _source_rows(cursor: Cursor, table: _Table, buckets: list[int]) -> list[tuple[str, str]]:
+    key = ", ".join(fingerprint.mysql_text(column) for column in table.key)
+    listed = ", ".join(str(bucket) for bucket in buckets)
+    cursor.execute(
+        f"SELECT MD5({fingerprint.mysql_row(table.columns)}), {key} "
+        f"FROM {_qualified(table.table)} WHERE {fingerprint.mysql_bucket(table.key)} IN ({listed})"
+    )
+    return [(_shown_key(table.key, row[1:]), str(row[0])) for row in cursor.fetchall()]
+
+
+def _qualified(table: TableId) -> str:
+    return f"{quoted(table.database)}.{quoted(table.name)}"
+
+
+def _shown_key(key: tuple[Column, ...], values: Iterable[Any]) -> str:
+    pairs = zip(key, values, strict=True)
+    return ", ".join(f"{c.name}={'NULL' if v is None else v}" for c, v in pairs)
