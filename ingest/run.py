@@ -263,3 +263,15 @@ def _translated(failure: StreamingQueryException, log: Path) -> IngestError:
         remedy=f"run it again; if it fails again, read {log}.",
         exit_code=Exit.FAILED,
     )
+
+
+def refuse_away_lake(pipeline: Pipeline) -> None:
+    """Before an audit: every part answers, and there is a lake to compare."""
+    mysql.refuse_unfit(pipeline.source, mysql.server_facts(pipeline.source))
+    kafka.refuse_away(pipeline)
+    if Ledger(pipeline.lake.path).last() is None:
+        raise IngestError(
+            "E-AUDIT-NO-LAKE",
+            f"There is no batch in the lake {pipeline.lake.path} yet.",
+            remedy="run the pipeline first: `ingest run FILE --once`.",
+        )

@@ -1,0 +1,182 @@
+"""`ingest`: the top-level commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ingest import __version__
+from ingest.cli import connector, local
+from ingest.cli.screen import command, err, out, print_json, say
+from ingest.errors import Exit
+
+app = typer.Typer(
+    name="ingest",
+    help="Keep Delta tables equal to a live MySQL, and prove it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(local.app, name="local")
+app.add_typer(connector.app, name="connector")
+
+PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file (YAML).")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@app.command()
+@command
+def init(
+    mysql: Annotated[str, typer.Option(help="mysql://user@host:port of the source.")],
+    password_file: Annotated[Path, typer.Option(help="File that holds its password.")],
+    tables: Annotated[
+        list[str],
+        typer.Option(help="What to take: `database.table` with * and ?; ! in front excludes. "
+                     "May be given several times, or followed by further patterns."),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    more: Annotated[list[str] | None, typer.Argument(metavar="[PATTERN]…", help="More.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the pipeline.")] = None,
+    kafka: Annotated[str | None, typer.Option(help="Bootstrap servers of your own Kafka.")] = None,
+    connect: Annotated[str | None, typer.Option(help="URL of your own Kafka Connect.")] = None,
+    lake: Annotated[str | None, typer.Option(help="Where the Delta tables go.")] = None,
+    home: local.Home = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the output file.")] = False,
+) -> None:
+    """Write a first pipeline file, commented, after a look at the source."""
+    from ingest.first_file import First, write
+
+    first = First(mysql, password_file, (*tables, *(more or ())), name, kafka, connect, lake)
+    found = write(first, output, local.home_folder(home), force=force)
+    say(f"{output}: {len(found)} tables of {mysql} are taken")
+    for table in found[:12]:
+        say(f"  {table}")
+    if len(found) > 12:
+        say(f"  … and {len(found) - 12} more")
+    say(f"next: ingest run {output} --once")
+
+
+@app.command()
+@command
+def schema() -> None:
+    """Print the JSON Schema of the pipeline file, for editors."""
+    from ingest.config import Pipeline
+
+    sys.stdout.write(json.dumps(Pipeline.model_json_schema(), indent=2) + "\n")
+
+
+@app.command()
+@command
+def run(
+    file: PipelineFile,
+    once: Annotated[
+        bool, typer.Option("--once", help="Apply what MySQL has committed by now, then stop.")
+    ] = False,
+    log: Annotated[Path | None, typer.Option(help="Where Spark's own log goes.")] = None,
+    home: local.Home = None,
+) -> None:
+    """Run the pipeline: apply the connector, then keep the lake equal to MySQL."""
+    from ingest.cli.batches import BatchLines
+    from ingest.config import load
+    from ingest.run import Run
+
+    pipeline = load(file)
+    path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"
+    lines = BatchLines()
+    Run(pipeline, path.absolute(), say, lines.report).execute(once=once)
+    lines.total(once=once, file=file)
+
+
+@app.command()
+@command
+def status(file: PipelineFile, as_json: Json = False) -> None:
+    """Show how far the lake is: newest batch, lag per table, the connector's health."""
+    from ingest.cli.batches import status_table
+    from ingest.config import load
+    from ingest.progress_report import gather
+
+    report = gather(load(file))
+    if as_json:
+        print_json(report.as_json())
+    else:
+        out.print(status_table(report))
+
+
+@app.command()
+@command
+def audit(
+    file: PipelineFile,
+    as_json: Json = False,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the lake to reach MySQL's position.")
+    ] = 30.0,
+    home: local.Home = None,
+) -> None:
+    """Compare every captured table in MySQL and in the lake, row by row, at one position.
+
+    Exit code 0 only when equal; 1 when something differs; 3 when no common position was had.
+    """
+    from ingest import session
+    from ingest.audit import Audit
+    from ingest.cli.verdicts import verdict_table
+    from ingest.config import load
+    from ingest.run import refuse_away_lake
+
+    pipeline = load(file)
+    refuse_away_lake(pipeline)
+    log = (local.home_folder(home) / "logs" / f"audit-{pipeline.name}.log").absolute()
+    spark = session.for_pipeline(pipeline, log)
+    try:
+        verdict = Audit(pipeline, spark, say, wait).execute()
+    finally:
+        spark.stop()
+    if as_json:
+        print_json(verdict.as_json())
+    else:
+        out.print(verdict_table(verdict))
+    code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(
+        verdict.outcome, Exit.NOT_COMPARABLE
+    )
+    raise typer.Exit(int(code))
+
+
+@app.command()
+@command
+def demo(
+    home: local.Home = None,
+    seconds: Annotated[float, typer.Option(help="Seconds of live traffic.")] = 30.0,
+    keep: Annotated[bool, typer.Option(help="Leave the stack running afterwards.")] = False,
+) -> None:
+    """Snapshot, live traffic, two kills on purpose, and the proof: lake = source."""
+    from ingest.demo import Demo
+
+    Demo(local.home_folder(home) / "demo", seconds=seconds, keep=keep).execute()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"ingest {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        err.print("interrupted")
+        sys.exit(int(Exit.INTERRUPTED))

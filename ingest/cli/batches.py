@@ -1,0 +1,74 @@
+"""Lines and tables about batches: what `run` and `status` print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from ingest.cli.screen import err, say
+from ingest.pipeline import BatchReport
+from ingest.progress_report import ProgressReport
+
+
+class BatchLines:
+    """One line per batch on the terminal, and a last one with the sum."""
+
+    def __init__(self) -> None:
+        self._batches = 0
+        self._changes = 0
+        self._rejects = 0
+
+    def report(self, report: BatchReport) -> None:
+        """A batch was published."""
+        entry = report.entry
+        self._batches += 1
+        self._changes += entry.changes
+        self._rejects += entry.rejects
+        touched = sum(1 for state in entry.tables.values() if state.changes)
+        line = (
+            f"batch {entry.batch_id:>5}  {entry.changes:>9,} changes  "
+            f"{touched:>4} tables  {entry.seconds:>6.1f} s"
+        )
+        if entry.rejects:
+            line += f"  [bold red]{entry.rejects} to quarantine[/]"
+        err.print(line)
+
+    def total(self, *, once: bool, file: Path) -> None:
+        """The run has ended."""
+        say(f"done: {self._changes:,} changes in {self._batches} batches")
+        if self._rejects:
+            say(f"{self._rejects} changes are in quarantine (<lake>/_ingest/quarantine), each "
+                "with its reason")
+        if once:
+            say(f"next: ingest audit {file}")
+
+
+def status_table(report: ProgressReport) -> Group:
+    """`ingest status` for people."""
+    newest = report.newest
+    head = Text()
+    head.append(f"pipeline {report.pipeline}\n", style="bold")
+    head.append(f"connector  {report.connector.sentence}\n", "" if report.connector.good else "red")
+    if newest is None:
+        head.append("lake       no batch yet; `ingest run` applies the first\n")
+    else:
+        head.append(
+            f"lake       batch {newest.batch_id}, {report.total_changes:,} changes so far, "
+            f"source time {newest.source_time:%Y-%m-%d %H:%M:%S} UTC\n"
+            if newest.source_time
+            else f"lake       batch {newest.batch_id}\n"
+        )
+    if report.missing is not None:
+        head.append(f"lag        {report.missing:,} transactions not in Kafka yet, ")
+        head.append(f"{report.pending:,} records not applied yet\n")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("table")
+    table.add_column("version", justify="right")
+    table.add_column("not applied", justify="right")
+    for row in report.tables:
+        version = str(row.version) if row.version >= 0 else "–"
+        table.add_row(row.name, version, f"{row.pending:,}")
+    return Group(head, table)

@@ -1,0 +1,56 @@
+"""What the terminal gets: sentences on stderr, results on stdout, errors in one shape."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from rich.console import Console
+
+from ingest.errors import Exit, IngestError
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def say(sentence: str) -> None:
+    """One line of progress."""
+    err.print(sentence, markup=False)
+
+
+def print_json(value: object) -> None:
+    """A result for scripts."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def command(function: Command) -> Command:
+    """Turn an :class:`IngestError` into its sentence and exit code; no stack trace."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except IngestError as failure:
+            show(failure)
+            raise typer.Exit(int(failure.exit_code)) from None
+        except KeyboardInterrupt:
+            err.print("interrupted")
+            raise typer.Exit(int(Exit.INTERRUPTED)) from None
+
+    return guarded  # type: ignore[return-value]
+
+
+def show(failure: IngestError) -> None:
+    """An error: code and what happened, what it means, what to do."""
+    err.print(f"[bold red]error[/] [dim]{failure.code}[/]  ", end="")
+    err.print(failure.what, markup=False)
+    if failure.means:
+        err.print(f"  {failure.means}", markup=False, style="dim")
+    err.print("  [bold]what to do:[/] ", end="")
+    err.print(failure.remedy, markup=False)

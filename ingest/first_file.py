@@ -1,0 +1,127 @@
+"""`ingest init`: a first pipeline file, commented, for the embedded stack or one's own servers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from ingest import config, mysql, topics
+from ingest.errors import IngestError
+from ingest.local.stack import Stack
+
+_TEMPLATE = """\
+# A pipeline of ingest. `ingest schema` prints every setting; `ingest run {file} --once` applies
+# what MySQL has committed by now, `ingest run {file}` keeps going, `ingest audit {file}` proves
+# that the lake is equal to MySQL.
+name: {name}                 # prefix of its Kafka topics; keep it once the pipeline has run
+
+source:
+  mysql: {mysql}
+  password: {{file: {password_file}}}     # or {{env: VARIABLE}}; never the password itself
+  # database.table with * and ?; `!` in front excludes; backquotes around a name with a dot.
+  tables: {tables}
+{topic_names}
+kafka:
+  bootstrap_servers: {kafka}
+  # retention_hours: 168        # how long the lake may stand still without a new snapshot
+
+connect:
+  url: {connect}
+  # password_reference: "${{dir:/secrets:mysql}}"   # when Connect runs on another machine
+
+lake:
+  path: {lake}               # tables come to <path>/<database>/<table>
+
+# spark:
+#   master: local[*]            # any Spark master
+#   driver_memory: 2g
+#   trigger_seconds: 1.0        # pause between batches
+#   max_changes_per_batch: 200000
+#   parallel_tables: 2          # tables of a batch committed side by side
+"""
+
+
+@dataclass(frozen=True)
+class First:
+    """What `ingest init` was told; what is None is taken from the embedded stack."""
+
+    mysql: str
+    password_file: Path
+    tables: tuple[str, ...]
+    name: str | None
+    kafka: str | None
+    connect: str | None
+    lake: str | None
+
+
+def write(first: First, output: Path, home: Path, *, force: bool) -> list[topics.TableId]:
+    """Check the source, write the file, return the tables it takes. Raises ``IngestError``."""
+    if output.exists() and not force:
+        raise IngestError(
+            "E-INIT-EXISTS",
+            f"{output} exists already.",
+            remedy="choose another file with -o, or overwrite it with --force.",
+        )
+    text = _render(first, output, home)
+    pipeline = config.parse(text, "the settings given")
+    facts = mysql.server_facts(pipeline.source)
+    captured = mysql.refuse_unfit(pipeline.source, facts)
+    mysql.refuse_unreadable(pipeline.source, captured)
+    try:
+        topics.refuse_collisions(pipeline.name, captured, "plain")
+    except IngestError:
+        # Two tables would share a topic: route them apart from the start, and say so in the file.
+        topics.refuse_collisions(pipeline.name, captured, "escaped")
+        text = _render(first, output, home, escaped=True)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text)
+    except OSError as failure:
+        raise IngestError(
+            "E-INIT-UNWRITABLE",
+            f"{output} cannot be written: {failure.strerror}.",
+            remedy="choose another file with -o.",
+        ) from None
+    return captured
+
+
+def _render(first: First, output: Path, home: Path, *, escaped: bool = False) -> str:
+    kafka, connect = first.kafka, first.connect
+    if kafka is None or connect is None:
+        stack = Stack.at(home)
+        if not stack.ports:
+            raise IngestError(
+                "E-INIT-STACK",
+                f"No embedded stack is in {home}, and --kafka and --connect were not given.",
+                remedy="run `ingest local up` first, or give both.",
+            )
+        kafka = kafka or stack.kafka().bootstrap_servers
+        connect = connect or stack.connect().url
+    name = first.name or re.sub(r"[^a-z0-9_-]", "", output.stem.lower().replace(" ", "-"))
+    name = name if re.match(r"[a-z]", name) else f"p{name}"
+    escaped_note = (
+        "  # Two of these tables would share a Kafka topic; `escaped` keeps every table apart.\n"
+        "  topic_names: escaped\n"
+    )
+    return _TEMPLATE.format(
+        file=output.name,
+        name=name[:48],
+        mysql=_scalar(first.mysql),
+        password_file=_scalar(str(first.password_file.expanduser().absolute())),
+        tables=_flow(list(first.tables)),
+        topic_names=escaped_note if escaped else "",
+        kafka=_scalar(kafka),
+        connect=_scalar(connect),
+        lake=_scalar(first.lake or str((output.parent / "lake" / name).absolute())),
+    )
+
+
+def _scalar(value: str) -> str:
+    return yaml.safe_dump(value, default_style='"', width=10_000, allow_unicode=True).strip()
+
+
+def _flow(values: list[str]) -> str:
+    return f"[{', '.join(_scalar(value) for value in values)}]"

@@ -1,0 +1,146 @@
+"""How far a pipeline is, gathered without Spark: for `status` and the live view."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ingest import kafka, mysql
+from ingest.config import Pipeline
+from ingest.connector import Connector, offset_gtids
+from ingest.errors import IngestError
+from ingest.ledger import Ledger
+from ingest.manifest import Entry
+from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+
+
+@dataclass(frozen=True)
+class ConnectorHealth:
+    """One sentence on the connector, and whether it delivers."""
+
+    good: bool
+    sentence: str
+    task: str
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {"healthy": self.good, "task": self.task, "sentence": self.sentence}
+
+
+def connector_health(pipeline: Pipeline) -> ConnectorHealth:
+    """Task state, binlog stream and progress, as one look shows them."""
+    connector = Connector(pipeline)
+    status = connector.status()
+    if status is None:
+        return ConnectorHealth(
+            False, f"there is no connector {pipeline.name!r}; `ingest run` creates it", "ABSENT"
+        )
+    offset = connector.offset()
+    snapshotting = offset is None or bool(offset.get("snapshot"))
+    streams = mysql.dump_threads(pipeline.source)
+    if streams == 0 and not snapshotting and status.task == "RUNNING":
+        # One look cannot tell a reconnect from a silence; look again before calling it silent.
+        until = time.monotonic() + SILENT_AFTER
+        while streams == 0 and time.monotonic() < until:
+            time.sleep(1)
+            streams = mysql.dump_threads(pipeline.source)
+    silent = SILENT_AFTER if streams == 0 and not snapshotting else 0.0
+    found = diagnose(Facts(status, snapshotting, streams, silent))
+    if found.action in (Action.RESTART, Action.STOP):
+        return ConnectorHealth(False, found.sentence, status.task)
+    if status.task != "RUNNING":
+        return ConnectorHealth(False, f"the connector's task is {status.task}", status.task)
+    doing = "taking the snapshot" if snapshotting else "streaming the binlog"
+    return ConnectorHealth(True, f"the connector is {doing}", status.task)
+
+
+@dataclass(frozen=True)
+class TableProgress:
+    """One table: records in Kafka that are not applied yet, and the version that readers see."""
+
+    name: str
+    pending: int
+    version: int
+
+
+@dataclass(frozen=True)
+class ProgressReport:
+    """A pipeline at one moment. ``missing``: MySQL transactions that are not in Kafka yet."""
+
+    pipeline: str
+    newest: Entry | None
+    tables: tuple[TableProgress, ...]
+    missing: int | None
+    connector: ConnectorHealth
+    total_changes: int
+
+    @property
+    def pending(self) -> int:
+        """Records that wait in Kafka."""
+        return sum(table.pending for table in self.tables)
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        newest = self.newest
+        return {
+            "pipeline": self.pipeline,
+            "connector": self.connector.as_json(),
+            "batch": None
+            if newest is None
+            else {
+                "id": newest.batch_id,
+                "changes": newest.changes,
+                "rejects": newest.rejects,
+                "seconds": newest.seconds,
+                "source_time": newest.source_time,
+                "position": str(newest.position),
+            },
+            "total_changes": self.total_changes,
+            "transactions_not_in_kafka": self.missing,
+            "records_not_applied": self.pending,
+            "tables": [
+                {"name": t.name, "version": t.version, "records_not_applied": t.pending}
+                for t in self.tables
+            ],
+        }
+
+
+def gather(pipeline: Pipeline) -> ProgressReport:
+    """Ask MySQL, Connect, Kafka and the manifest. Raises :class:`IngestError` when one is away."""
+    kafka.refuse_away(pipeline)
+    ledger = Ledger(pipeline.lake.path)
+    return ProgressReport(
+        pipeline=pipeline.name,
+        newest=ledger.last(),
+        tables=pending(pipeline, ledger.last()),
+        missing=not_delivered(pipeline),
+        connector=connector_health(pipeline),
+        total_changes=ledger.total_changes(),
+    )
+
+
+def not_delivered(pipeline: Pipeline) -> int | None:
+    """MySQL transactions whose changes are not known to be in Kafka; None during a snapshot."""
+    with mysql.connected(pipeline.source) as cursor:
+        target = mysql.reached(cursor)
+    try:
+        delivered = offset_gtids(Connector(pipeline).offset())
+    except IngestError:
+        return None
+    return target.gtids.minus_count(delivered) if delivered is not None else None
+
+
+def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:
+    """Per topic: Kafka's end minus what is applied (transaction markers count as records)."""
+    ends = kafka.end_offsets(pipeline, kafka.data_topics(pipeline))
+    applied = {p: end for p, (_, end) in newest.offsets.items()} if newest else {}
+    versions = {n: s.version for n, s in newest.tables.items()} if newest else {}
+    waiting: dict[str, int] = {}
+    for place, end in ends.items():
+        name = place[0].removeprefix(f"{pipeline.name}.")
+        waiting[name] = waiting.get(name, 0) + max(0, end - applied.get(place, 0))
+    return tuple(
+        TableProgress(name, waiting.get(name, 0), versions.get(name, -1))
+        for name in sorted({*waiting, *versions})
+    )
