@@ -68,14 +68,16 @@ class Audit:
         deadline = time.monotonic() + self.wait
         ledger = Ledger(self.pipeline.lake.path)
         connector = Connector(self.pipeline)
-        verdict = Verdict("moving", (), reason="no attempt was made")
+        said = ""
         while True:
             verdict = self._attempt(ledger, connector, deadline)
             if verdict.outcome in ("equal", "different", "behind"):
                 return verdict
             if time.monotonic() >= deadline:
                 return verdict
-            self.say(f"{verdict.reason}; trying again …")
+            if verdict.reason != said:
+                said = verdict.reason
+                self.say(f"{said}; trying again …")
             time.sleep(0.5)
 
     def _attempt(self, ledger: Ledger, connector: Connector, deadline: float) -> Verdict:
@@ -105,15 +107,15 @@ class Audit:
         self, ledger: Ledger, connector: Connector, target: mysql.Reached, deadline: float
     ) -> Entry | None:
         """The newest batch, once it covers ``target``; None when that takes too long."""
-        said = 0.0
+        said = False
         while True:
             entry = ledger.last()
             if entry is not None and self._covers(entry, connector, target):
                 return entry
             if time.monotonic() >= deadline:
                 return None
-            if time.monotonic() - said > 5:
-                said = time.monotonic()
+            if not said:
+                said = True
                 self.say("waiting for the lake to reach MySQL's position …")
             time.sleep(0.3)
 
@@ -221,9 +223,13 @@ class Audit:
 
 
 def _beyond(entry: Entry, target: mysql.Reached) -> bool:
-    """True when the lake holds a change that MySQL's snapshot does not."""
+    """True when the lake holds a change that MySQL's snapshot does not.
+
+    Debezium's snapshot rows carry the log's end itself; a streamed row event never starts there,
+    since its transaction's GTID event does. So "beyond" is strict.
+    """
     position = entry.position
-    return position is not None and (position.file, position.pos) >= (target.file, target.pos)
+    return position is not None and (position.file, position.pos) > (target.file, target.pos)
 
 
 def _source_sums(cursor: Cursor, table: _Table) -> BucketSums:

@@ -243,7 +243,7 @@ def _facts(changes: DataFrame) -> dict[TableId, TableFacts]:
             F.min("position").alias("low"),
             F.max("position").alias("high"),
             F.max(F.when(dedup.streamed(), F.col("position"))).alias("high_water"),
-            F.max("committed_at").alias("source_time"),
+            F.max(F.unix_micros("committed_at")).alias("source_time_us"),
             F.collect_set(truncate).alias("truncates"),
             F.collect_set(F.json_object_keys("key_json")).alias("keys"),
             F.max("gtid").alias("gtid"),

@@ -6,6 +6,7 @@ to Kafka, fixes Kafka's end, and applies up to there.
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -48,7 +49,7 @@ class Run:
     say: Say
     report: Callable[[BatchReport], None]
     _stop: threading.Event = field(default_factory=threading.Event)
-    _failure: list[IngestError] = field(default_factory=list)
+    _failure: list[Exception] = field(default_factory=list)
 
     def execute(self, *, once: bool) -> None:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
@@ -137,7 +138,7 @@ class Run:
         def apply(batch: Any, batch_id: int) -> None:
             try:
                 batches.apply(batch, batch_id)
-            except IngestError as failure:
+            except Exception as failure:
                 # Spark would hand it on as the text of a Python traceback.
                 self._failure.append(failure)
                 raise
@@ -162,9 +163,10 @@ class Run:
                     query.stop()
                     return
         except StreamingQueryException as failure:
-            if self._failure:
-                raise self._failure[-1] from None
-            raise _translated(failure, self.log) from None
+            cause = self._failure[-1] if self._failure else failure
+            if isinstance(cause, IngestError):
+                raise cause from None
+            raise _translated(cause, self.log) from None
 
 
 _PLANNED = {
@@ -241,7 +243,7 @@ def _multisets(spark: SparkSession, newest: Entry | None) -> dict[str, int]:
     return found
 
 
-def _translated(failure: StreamingQueryException, log: Path) -> IngestError:
+def _translated(failure: Exception, log: Path) -> IngestError:
     text = str(failure)
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():
         return IngestError(
@@ -254,10 +256,10 @@ def _translated(failure: StreamingQueryException, log: Path) -> IngestError:
             exit_code=Exit.FAILED,
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if "Exception:" in line or "Error:" in line or "[" in line]
+    named = [line for line in lines if re.search(r"(Exception|Error): |^\[[A-Z_]+\]", line)]
     return IngestError(
         "E-STREAM-FAILED",
-        f"The streaming query failed: {(named or lines or ['no reason given'])[-1][:300]}",
+        f"The streaming query failed: {(named or lines or ['no reason given'])[0][:300]}",
         means="The batch in hand was not published; its changes stay in Kafka and are applied "
         "by the next run.",
         remedy=f"run it again; if it fails again, read {log}.",

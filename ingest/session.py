@@ -61,7 +61,7 @@ def create(
         **({"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}),
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={resource('connect', 'spark-log4j2.properties')} "
-            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:ReservedCodeCacheSize=256m"
         ),
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
         **conf,

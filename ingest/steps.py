@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.errors import Exit, IngestError
 from ingest.position import Position
 from ingest.topics import TableId
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,11 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             for part in parts
             if part["high_water"]
         },
-        source_time=max((p["source_time"] for p in parts if p["source_time"]), default=None),
+        source_time=max(
+            (_EPOCH + timedelta(microseconds=p["source_time_us"]) for p in parts
+             if p["source_time_us"] is not None),
+            default=None,
+        ),
         truncates=tuple(
             sorted(Position.from_mapping(t) for part in parts for t in part["truncates"] or ())
         ),
