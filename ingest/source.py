@@ -24,6 +24,9 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
         "kafka.isolation.level": "read_committed",
         # A new table's topic is picked up within this time.
         "kafka.metadata.max.age.ms": "5000",
+        # A range often ends in transaction markers, which are not records: the reader asks for what
+        # comes behind them, and the broker would hold the answer back for 500 ms per partition.
+        "kafka.fetch.max.wait.ms": "20",
         "kafka.max.partition.fetch.bytes": "33554432",
         "kafka.fetch.max.bytes": "67108864",
         **{f"kafka.{key}": value for key, value in pipeline.kafka.properties.items()},

@@ -1,0 +1,83 @@
+"""The streaming job as a process of its own, so that it can be killed for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from ingest.errors import Exit, IngestError
+
+
+@dataclass
+class Job:
+    """`ingest run FILE`, started by the demo; its output goes to a log file."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    marker: Path | None
+
+    @classmethod
+    def start(cls, file: Path, log: Path, failpoint: str | None = None) -> Job:
+        """Start it; with a failpoint it stands still there until it is killed."""
+        env = dict(os.environ)
+        marker = log.with_suffix(".reached") if failpoint else None
+        if failpoint and marker:
+            marker.unlink(missing_ok=True)
+            env |= {"INGEST_FAILPOINT": failpoint, "INGEST_FAILPOINT_REACHED": str(marker)}
+        command = [sys.executable, "-m", "ingest", "run", str(file), "--log", f"{log}.spark"]
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=env,
+                start_new_session=True,
+            )
+        return cls(process, log, marker)
+
+    def refuse_dead(self) -> None:
+        """Raise when it has ended by itself."""
+        if self.process.poll() is not None:
+            said = self.log.read_text(errors="replace").splitlines()[-4:]
+            raise IngestError(
+                "E-DEMO-JOB",
+                f"The job ended by itself with exit code {self.process.returncode}: "
+                f"{' / '.join(said)}",
+                remedy=f"read {self.log} and {self.log}.spark.",
+                exit_code=Exit.FAILED,
+            )
+
+    def reached(self) -> str | None:
+        """What the failpoint wrote, once it is reached."""
+        if self.marker is None or not self.marker.exists():
+            return None
+        return self.marker.read_text().strip() or None
+
+    def kill(self) -> int:
+        """SIGKILL the driver and its JVM; returns the driver's exit status (-9)."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait(30)
+
+    def stop(self) -> None:
+        """Ask it to end after the batch in hand; insist after a while."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(90)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the driver and its JVM."""
+        try:
+            me = psutil.Process(self.process.pid)
+            return sum(p.memory_info().rss for p in [me, *me.children(recursive=True)])
+        except psutil.NoSuchProcess:
+            return 0

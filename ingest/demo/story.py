@@ -1,0 +1,350 @@
+"""The demo's story, in the order in which it happens. Every kill is real and is checked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pymysql
+from pymysql.cursors import Cursor
+from pyspark.sql import SparkSession
+
+from ingest import config, first_file, session
+from ingest.audit import Audit
+from ingest.cli.verdicts import verdict_table
+from ingest.config import Pipeline
+from ingest.demo.job import Job
+from ingest.demo.view import Picture, View
+from ingest.errors import Exit, IngestError
+from ingest.ledger import Ledger, age
+from ingest.local import process
+from ingest.local.mysql import ADMIN, PIPELINE
+from ingest.local.stack import Stack
+from ingest.names import join
+from ingest.progress_report import not_delivered, pending
+from ingest.sample import world
+from ingest.sample.traffic import Traffic
+from ingest.verdict import Verdict
+
+_PATIENCE = 240.0
+_MID_BATCH = "table_committed@1:hold"
+"""The job stands still after the first table of a batch of live changes, until it is killed."""
+
+
+@dataclass
+class Demo:
+    """One demo in a folder of its own. ``seconds``: how long live traffic lasts at least."""
+
+    home: Path
+    seconds: float = 30.0
+    keep: bool = False
+    view: View = field(default_factory=View)
+    _job: Job | None = None
+    _picture: Picture = field(default_factory=Picture)
+    _peak: int = 0
+
+    def execute(self) -> None:
+        """Tell the story. Raises :class:`IngestError` unless it ends in the proof."""
+        stack = Stack.at(self.home)
+        stopping = threading.Event()
+        try:
+            self._prepare(stack)
+            pipeline = self._pipeline(stack)
+            self._snapshot(stack, pipeline)
+            traffic = Traffic(lambda: self._admin(stack), per_second=60)
+            writer = threading.Thread(target=traffic.run, args=(stopping,), daemon=True)
+            self._live(stack, pipeline, traffic, writer, stopping)
+            self._prove(stack, pipeline)
+        finally:
+            stopping.set()
+            self.view.close()
+            if self._job:
+                with contextlib.suppress(ProcessLookupError):
+                    self._job.kill()
+            if self.keep:
+                self.view.say(f"the stack keeps running: ingest local down --home {self.home}")
+            else:
+                stack.down()
+
+    # --- chapters ----------------------------------------------------------------------------
+
+    def _prepare(self, stack: Stack) -> None:
+        self.view.chapter("A real MySQL, Kafka and Connect, on loopback, from pinned artefacts")
+        stack.reset()
+        shutil.rmtree(self.home / "lake", ignore_errors=True)
+        (self.home / "pipeline.yaml").unlink(missing_ok=True)
+        stack.up({}, self.view.say)
+        with self._admin(stack) as connection, connection.cursor() as cursor:
+            world.create(cursor)
+            rows = world.rows(cursor)
+        self.view.say(f"a small shop is in MySQL: {len(world.TABLES)} tables, {rows:,} rows")
+
+    def _pipeline(self, stack: Stack) -> Pipeline:
+        mysql = stack.mysql()
+        file = self.home / "pipeline.yaml"
+        first = first_file.First(
+            f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}",
+            mysql.secret(PIPELINE),
+            ("shop.*",),
+            "shop",
+            None,
+            None,
+            str(self.home / "lake"),
+        )
+        first_file.write(first, file, self.home, force=True)
+        # A batch of a demo is over before the JVM's second compiler would pay (bench/ has both).
+        with file.open("a") as text:
+            text.write(
+                "\nspark:\n  conf: "
+                '{"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}\n'
+            )
+        self.view.say(f"the pipeline is one file: {file}")
+        return config.load(file)
+
+    def _snapshot(self, stack: Stack, pipeline: Pipeline) -> None:
+        self.view.chapter("Snapshot: every row into Delta, tables made with exact types")
+        self._job = Job.start(self._file, self.home / "logs" / "job-1.log", _MID_BATCH)
+        self._picture.job = "running"
+        self.view.open()
+        ledger = Ledger(pipeline.lake.path)
+        self._until(stack, pipeline, lambda: ledger.last() is not None)
+        entry = ledger.last()
+        assert entry is not None
+        self.view.say(f"batch 0 is published: {entry.changes:,} rows in {len(entry.tables)} tables")
+
+    def _live(
+        self,
+        stack: Stack,
+        pipeline: Pipeline,
+        traffic: Traffic,
+        writer: threading.Thread,
+        stopping: threading.Event,
+    ) -> None:
+        self.view.chapter("Live traffic, and two kills on purpose")
+        writer.start()
+        started = time.monotonic()
+        self._kill_job(stack, pipeline, traffic)
+        self._ddl(stack)
+        self._wait(stack, pipeline, traffic, 6)
+        self._kill_connect(stack, pipeline, traffic)
+        left = self.seconds - (time.monotonic() - started)
+        self._wait(stack, pipeline, traffic, max(0.0, left))
+        stopping.set()
+        writer.join(30)
+        self.view.chapter("Traffic stops; the pipeline drains")
+        self._until(stack, pipeline, lambda: self._drained(pipeline), traffic)
+        assert self._job
+        self._picture.job = "stopping"
+        self._job.stop()
+        self._job = None
+        self.view.close()
+        kinds = ", ".join(f"{name} {count:,}" for name, count in sorted(traffic.done.items()))
+        self.view.say(f"{traffic.transactions:,} transactions: {kinds}")
+        self.view.say(f"peak memory of all parts: {self._peak / 2**30:.1f} GiB resident")
+
+    def _kill_job(self, stack: Stack, pipeline: Pipeline, traffic: Traffic) -> None:
+        """SIGKILL the Spark job in the middle of a batch."""
+        job = self._job
+        assert job
+        self._until(stack, pipeline, lambda: job.reached() is not None, traffic)
+        newest = Ledger(pipeline.lake.path).last()
+        waiting = sum(table.pending for table in pending(pipeline, newest))
+        status = job.kill()
+        _check(status == -signal.SIGKILL, f"the job ended with {status}, not by SIGKILL")
+        _check(waiting > 0, "nothing was waiting when the job was killed")
+        after = Ledger(pipeline.lake.path).last()
+        _check(
+            newest is not None and after is not None and after.batch_id == newest.batch_id,
+            "the batch was published before the kill",
+        )
+        self.view.say(
+            f"KILL 1  Spark job, SIGKILL in mid-batch ({job.reached()}); "
+            f"{waiting:,} records not applied"
+        )
+        self._job = Job.start(self._file, self.home / "logs" / "job-2.log")
+        self._picture.job = "restarted"
+
+    def _kill_connect(self, stack: Stack, pipeline: Pipeline, traffic: Traffic) -> None:
+        """SIGKILL the Connect worker in the middle of the stream."""
+        child = stack.children["connect"]
+        os.kill(child.pid, signal.SIGKILL)
+        self._picture.connect = "KILLED"
+        until = time.monotonic() + 10
+        while process.returncode(child) is None and time.monotonic() < until:
+            time.sleep(0.05)
+        status = process.returncode(child)
+        _check(status == -signal.SIGKILL, f"the worker ended with {status}, not by SIGKILL")
+        self._wait(stack, pipeline, traffic, 2)
+        health = next(part for part in stack.status() if part.part == "connect")
+        _check(health.state == "died", "the stack did not notice that the worker died")
+        with self._admin(stack) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        stack.up({})
+        self._picture.connect = "restarted"
+        self._until(stack, pipeline, lambda: not_delivered(pipeline) is not None, traffic)
+        missing = not_delivered(pipeline) or 0
+        _check(missing > 0, "everything had reached Kafka before the worker was killed")
+        self.view.say(
+            f"KILL 2  Connect worker, SIGKILL in mid-stream; {missing:,} transactions "
+            "were in MySQL and not in Kafka"
+        )
+
+    def _ddl(self, stack: Stack) -> None:
+        with self._admin(stack) as connection, connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE shop.customers ADD COLUMN points INT NOT NULL DEFAULT 5")
+            cursor.execute("UPDATE shop.customers SET points = 50 WHERE id <= 20")
+        self.view.say("DDL     ALTER TABLE shop.customers ADD COLUMN points INT NOT NULL DEFAULT 5")
+
+    def _prove(self, stack: Stack, pipeline: Pipeline) -> None:
+        self.view.chapter("The proof: every row of every table, MySQL against Delta")
+        spark = session.for_pipeline(pipeline, self.home / "logs" / "audit.log")
+        try:
+            verdict = Audit(pipeline, spark, self.view.say, wait=60).execute()
+            self.view.console.print(verdict_table(verdict))
+            if verdict.equal:
+                self._time_travel(spark, pipeline)
+        finally:
+            spark.stop()
+        if not verdict.equal:
+            raise IngestError(
+                "E-DEMO-PROOF",
+                f"The demo's audit ended with {verdict.outcome!r}.",
+                remedy=f"look into {self.home}/logs and report it.",
+                exit_code=Exit.DIFFERENT,
+            )
+        self._next_steps()
+        self.view.console.print(proof_line(verdict), markup=False)
+
+    def _time_travel(self, spark: SparkSession, pipeline: Pipeline) -> None:
+        self.view.chapter("Time travel: the same row at two versions of its table")
+        path = join(pipeline.lake.path, "shop", "orders")
+        current = spark.read.format("delta").load(path)
+        before = spark.read.format("delta").option("versionAsOf", 1).load(path)
+        changed = (
+            current.alias("now")
+            .join(before.alias("then"), "id")
+            .where("now.status <> then.status")
+            .selectExpr(
+                "id", "then.status AS was", "now.status AS is_now", "now._ingest.position AS place"
+            )
+            .orderBy("id")
+            .first()
+        )
+        if changed:
+            self.view.say(f"SELECT status FROM delta.`{path}` VERSION AS OF 1 WHERE id = {changed.id}")
+            self.view.say(f"  → {changed.was}")
+            self.view.say(f"SELECT status FROM delta.`{path}` WHERE id = {changed.id}")
+            self.view.say(
+                f"  → {changed.is_now}, since binlog file {changed.place.file}, "
+                f"position {changed.place.pos}"
+            )
+
+    def _next_steps(self) -> None:
+        self.view.chapter("Next, with a MySQL of your own")
+        for line in (
+            "ingest local up                                        # Kafka and Connect, or your own",
+            "ingest init --mysql mysql://USER@HOST:3306 --password-file F \\",
+            "            --tables 'DATABASE.*' -o pipeline.yaml",
+            "ingest run pipeline.yaml                               # keeps the lake equal",
+            "ingest audit pipeline.yaml                             # proves it",
+        ):
+            self.view.console.print(f"       {line}", markup=False)
+        self.view.console.print()
+
+    # --- waiting and watching ----------------------------------------------------------------
+
+    @property
+    def _file(self) -> Path:
+        return self.home / "pipeline.yaml"
+
+    def _until(
+        self,
+        stack: Stack,
+        pipeline: Pipeline,
+        reached: Callable[[], bool],
+        traffic: Traffic | None = None,
+    ) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not reached():
+            if self._job:
+                self._job.refuse_dead()
+            if time.monotonic() > deadline:
+                raise IngestError(
+                    "E-DEMO-SLOW",
+                    f"The demo waited {_PATIENCE:.0f} s for its next step in vain.",
+                    remedy=f"look into {self.home}/logs.",
+                    exit_code=Exit.FAILED,
+                )
+            self._look(stack, pipeline, traffic)
+            time.sleep(0.4)
+
+    def _wait(self, stack: Stack, pipeline: Pipeline, traffic: Traffic, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self._until(stack, pipeline, lambda: time.monotonic() >= until, traffic)
+
+    def _drained(self, pipeline: Pipeline) -> bool:
+        newest = Ledger(pipeline.lake.path).last()
+        return not_delivered(pipeline) == 0 and not any(
+            table.pending for table in pending(pipeline, newest)
+        )
+
+    def _look(self, stack: Stack, pipeline: Pipeline, traffic: Traffic | None) -> None:
+        picture = self._picture
+        newest = Ledger(pipeline.lake.path).last()
+        picture.transactions = traffic.transactions if traffic else 0
+        picture.tables = pending(pipeline, newest)
+        try:
+            picture.missing = not_delivered(pipeline)
+        except IngestError:
+            picture.missing = None
+        if newest is not None and newest.batch_id != picture.batch:
+            picture.batch = newest.batch_id
+            picture.changes = Ledger(pipeline.lake.path).total_changes()
+        behind = age(newest, time.time()) if newest and traffic else None
+        picture.behind_seconds = behind.total_seconds() if behind else None
+        if picture.connect == "restarted" and picture.missing is not None:
+            picture.connect = "running"
+        me = psutil.Process().memory_info().rss
+        job = self._job.resident_bytes() if self._job else 0
+        picture.memory_bytes = stack.resident_bytes() + job + me
+        self._peak = max(self._peak, picture.memory_bytes)
+        self.view.show(picture)
+
+    def _admin(self, stack: Stack) -> pymysql.connections.Connection[Cursor]:
+        mysql = stack.mysql()
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=mysql.port,
+            user=ADMIN,
+            password=mysql.secret(ADMIN).read_text(),
+            charset="utf8mb4",
+            autocommit=True,
+            init_command="SET time_zone = '+00:00'",
+        )
+
+
+def proof_line(verdict: Verdict) -> str:
+    """The demo's last line."""
+    rows = sum(table.source_rows for table in verdict.tables)
+    differences = sum(table.differences for table in verdict.tables)
+    return (
+        f"PROOF lake = source: {len(verdict.tables)} tables, {rows} rows, {differences} differences"
+    )
+
+
+def _check(fact: bool, otherwise: str) -> None:
+    if not fact:
+        raise IngestError(
+            "E-DEMO-KILL",
+            f"A kill was not what it should be: {otherwise}.",
+            remedy="run the demo again on a quieter machine, or report it.",
+            exit_code=Exit.FAILED,
+        )
