@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import decode, dedup, evolve, merge, multiset, quarantine
@@ -179,7 +179,9 @@ class Applier:
             plan = merge.mirror_plan(columns, batch.key)
             self.committer.once(target, identity, lambda: _merge(target, source, plan))
         else:
-            self.committer.once(target, identity, lambda: self._merge_multiset(target, good, columns, batch_id))
+            self.committer.once(
+                target, identity, lambda: self._merge_multiset(target, good, columns, batch_id)
+            )
 
     def _merge_multiset(
         self, target: LakeTable, changes: DataFrame, columns: list[str], batch_id: int
@@ -196,9 +198,7 @@ class Applier:
                     quarantine.SCHEMA,
                     rows,
                     Identity(
-                        app_id(
-                            self.pipeline.name, self.checkpoint_id, target.path, "quarantine"
-                        ),
+                        app_id(self.pipeline.name, self.checkpoint_id, target.path, "quarantine"),
                         batch_id,
                     ),
                 )
@@ -222,7 +222,7 @@ class Applier:
         added = evolve.plan(held, step.version)
         if isinstance(added, evolve.AddColumns) and added.defaults:
             types = {c.name: column_type(c).delta for c in added.columns}
-            values = {
+            values: dict[str, str | Column] = {
                 quoted(name): F.lit(text).cast(types[name]) for name, text in added.defaults
             }
             older = f"{RESERVED_COLUMN}.position < {step.version.position.sql()}"
@@ -249,9 +249,7 @@ def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
         .whenMatchedDelete(condition=plan.delete_when)
     )
     if plan.update_when:
-        builder = builder.whenMatchedUpdate(
-            condition=plan.update_when, set=dict(plan.assignments)
-        )
+        builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
     builder.whenNotMatchedInsert(
         condition=plan.insert_when, values=dict(plan.assignments)
     ).execute()

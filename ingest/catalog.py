@@ -74,9 +74,7 @@ class Catalog:
         known = [v for v in self._ordered(table) if v.position <= position]
         return known[-1] if known else None
 
-    def between(
-        self, table: TableId, low: Position | None, high: Position
-    ) -> list[SchemaVersion]:
+    def between(self, table: TableId, low: Position | None, high: Position) -> list[SchemaVersion]:
         """Versions of a table after ``low`` (None: from the beginning) and up to ``high``."""
         return [
             version

@@ -15,8 +15,15 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic import model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from ingest.errors import IngestError
@@ -49,7 +56,7 @@ class Password(Settings):
                     "E-CONFIG-PASSWORD",
                     f"The environment variable {self.env}, which holds MySQL's password, "
                     "is not set.",
-                    remedy=f"set it, or use `password: {{file: …}}` in the pipeline file.",
+                    remedy="set it, or use `password: {file: …}` in the pipeline file.",
                 )
             return SecretStr(os.environ[self.env])
         assert self.file is not None
@@ -174,7 +181,7 @@ class Pipeline(Settings):
     kafka: Kafka
     connect: Connect
     lake: Lake
-    spark: Spark = Spark()
+    spark: Spark = Field(default_factory=lambda: Spark.model_validate({}))
 
     @field_validator("name")
     @classmethod

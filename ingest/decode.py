@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_string
 
 from ingest import position
 from ingest.mysql_types import Column as SourceColumn
@@ -122,7 +122,7 @@ _CORRUPT = "\x00corrupt"
 """Holds a row image that does not parse; no MySQL column name may contain U+0000."""
 
 
-def _spark_type(ddl: str) -> object:
+def _spark_type(ddl: str) -> DataType:
     return _parse_datatype_string(ddl)
 
 
@@ -153,9 +153,7 @@ def _parsed(image: Column, schema: RowSchema) -> Column:
 
 
 def _values(raw: Column, schema: RowSchema) -> Column:
-    fields = [
-        value(raw.getField(name), kind).alias(name) for name, kind in schema.columns
-    ]
+    fields = [value(raw.getField(name), kind).alias(name) for name, kind in schema.columns]
     return F.struct(*fields)
 
 

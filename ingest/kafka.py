@@ -16,7 +16,7 @@ _TIMEOUT = 10.0
 
 class _Silent:
     def log(self, *_: object, **__: object) -> None:
-        """librdkafka would print on stderr what we raise."""
+        """Librdkafka would print on stderr what we raise."""
 
 
 def client(pipeline: Pipeline) -> Consumer:
@@ -131,8 +131,7 @@ class SchemaTopic:
         except KafkaException as failure:
             raise IngestError(
                 "E-KAFKA-SCHEMA-TOPIC",
-                f"The schema-change topic {self._topic!r} cannot be read: "
-                f"{failure.args[0].str()}.",
+                f"The schema-change topic {self._topic!r} cannot be read: {failure.args[0].str()}.",
                 means="The batch was not applied; its changes stay in Kafka.",
                 remedy="see that Kafka is up and the topic is kept for ever (retention.ms=-1), "
                 "then run again.",
@@ -143,7 +142,7 @@ class SchemaTopic:
         # Transaction markers take offsets without being records, so the position counts, not the
         # offset of the last record seen.
         position = self._consumer.position([place])[0].offset
-        self.offset = max(self.offset, position if position >= 0 else 0)
+        self.offset = max(self.offset, max(position, 0))
         return self.offset
 
     def _take(self, message: object) -> None:

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from ingest import __version__, decode, dedup, manifest, quarantine
 from ingest.apply import Applied, Applier, TableBatch
+from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.failpoints import reached
 from ingest.kafka import GroupOffsets, SchemaTopic
 from ingest.manifest import Entry, TableState
-from ingest.commit import Committer, Identity
 from ingest.names import app_id, manifest_path, quarantine_path
 from ingest.steps import TableFacts
 from ingest.storage import Storage
@@ -140,14 +140,10 @@ class Batches:
 
     def _applier_for(self, session: SparkSession) -> Applier:
         if self._appliers is None or self._appliers.session is not session:
-            self._appliers = Applier(
-                self.pipeline, self.checkpoint_id, session, self._committer
-            )
+            self._appliers = Applier(self.pipeline, self.checkpoint_id, session, self._committer)
         return self._appliers
 
-    def _quarantine(
-        self, changes: DataFrame, tables: list[TableBatch], batch_id: int
-    ) -> int:
+    def _quarantine(self, changes: DataFrame, tables: list[TableBatch], batch_id: int) -> int:
         """Set aside what could not be read, before any table is touched; returns how many."""
         rejects = quarantine.rows(changes.filter(F.col("reason").isNotNull()), batch_id)
         for table in tables:
@@ -251,4 +247,3 @@ def _facts(changes: DataFrame) -> dict[TableId, TableFacts]:
         .collect()
     )
     return TableFacts.combine(row.asDict(recursive=True) for row in rows)
-

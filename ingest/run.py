@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import kafka, mysql, session, source, topics
 from ingest.config import Pipeline
@@ -28,7 +28,8 @@ from ingest.errors import Exit, IngestError
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
 from ingest.names import checkpoint_path
-from ingest.pipeline import BatchReport, Batches
+from ingest.pipeline import Batches, BatchReport
+from ingest.position import file_number
 from ingest.progress import CheckpointFacts, Create, Rebuild, Refuse, Resume, decide
 from ingest.storage import Storage
 from ingest.supervisor import Supervisor
@@ -212,7 +213,7 @@ def refuse_unwritable(lake: str) -> None:
 def _covers(offset: dict[str, Any], delivered: Any, target: mysql.Reached) -> bool:
     if target.gtids.count():
         return bool(delivered.contains(target.gtids))
-    place = (mysql.file_number(str(offset["file"])), int(offset["pos"]))
+    place = (file_number(str(offset["file"])), int(offset["pos"]))
     return place >= (target.file, target.pos)
 
 

@@ -58,7 +58,11 @@ def create(
         **DEFAULTS,
         "spark.driver.memory": driver_memory,
         # On the driver's own class path they need no copy for local executors.
-        **({"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}),
+        **(
+            {"spark.driver.extraClassPath": ":".join(jars)}
+            if local
+            else {"spark.jars": ",".join(jars)}
+        ),
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={resource('connect', 'spark-log4j2.properties')} "
             f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:ReservedCodeCacheSize=256m"

@@ -16,7 +16,6 @@ from ingest.errors import Exit, IngestError
 from ingest.position import Position
 from ingest.topics import TableId
 
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -70,8 +69,11 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             if part["high_water"]
         },
         source_time=max(
-            (_EPOCH + timedelta(microseconds=p["source_time_us"]) for p in parts
-             if p["source_time_us"] is not None),
+            (
+                _EPOCH + timedelta(microseconds=p["source_time_us"])
+                for p in parts
+                if p["source_time_us"] is not None
+            ),
             default=None,
         ),
         truncates=tuple(

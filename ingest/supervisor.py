@@ -71,9 +71,15 @@ _LASTING = (
         r"not configured to use a (ROW|FULL)|internal schema size",
         "set binlog_format=ROW and binlog_row_image=FULL, for every session, then run again",
     ),
-    (r"db history topic is missing", "the schema-history topic was deleted; see docs/operations.md"),
-    (r"schema isn't known to this connector", "a table was not readable at the snapshot; GRANT "
-     "SELECT on it and take it in a pipeline of another name"),
+    (
+        r"db history topic is missing",
+        "the schema-history topic was deleted; see docs/operations.md",
+    ),
+    (
+        r"schema isn't known to this connector",
+        "a table was not readable at the snapshot; GRANT "
+        "SELECT on it and take it in a pipeline of another name",
+    ),
 )
 
 
@@ -85,7 +91,9 @@ def diagnose(facts: Facts) -> Diagnosis:
     if status.task == "FAILED" or status.connector == "FAILED":
         for pattern, remedy in _LASTING:
             if re.search(pattern, status.trace, re.DOTALL):
-                return Diagnosis(Action.STOP, f"the connector's task has failed: {status.cause}", remedy)
+                return Diagnosis(
+                    Action.STOP, f"the connector's task has failed: {status.cause}", remedy
+                )
         return Diagnosis(Action.RESTART, f"the connector's task has failed: {status.cause}")
     if status.task != "RUNNING" or facts.snapshotting:
         return Diagnosis(Action.NONE)

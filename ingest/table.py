@@ -102,6 +102,7 @@ class LakeTable:
         return f"delta.{quoted(self.path)}"
 
     def _snapshot(self) -> Any:
-        log = self.session._jvm.org.apache.spark.sql.delta.DeltaLog
-        none = self.session._jvm.scala.Option.empty()
+        jvm: Any = self.session._jvm
+        log = jvm.org.apache.spark.sql.delta.DeltaLog
+        none = jvm.scala.Option.empty()
         return log.forTable(self.session._jsparkSession, self.path).update(False, none, none)

@@ -36,8 +36,10 @@ def init(
     password_file: Annotated[Path, typer.Option(help="File that holds its password.")],
     tables: Annotated[
         list[str],
-        typer.Option(help="What to take: `database.table` with * and ?; ! in front excludes. "
-                     "May be given several times, or followed by further patterns."),
+        typer.Option(
+            help="What to take: `database.table` with * and ?; ! in front excludes. "
+            "May be given several times, or followed by further patterns."
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
     more: Annotated[list[str] | None, typer.Argument(metavar="[PATTERN]…", help="More.")] = None,
@@ -139,9 +141,7 @@ def audit(
         print_json(verdict.as_json())
     else:
         out.print(verdict_table(verdict))
-    code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(
-        verdict.outcome, Exit.NOT_COMPARABLE
-    )
+    code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(verdict.outcome, Exit.NOT_COMPARABLE)
     raise typer.Exit(int(code))
 
 

@@ -40,8 +40,10 @@ class BatchLines:
         """The run has ended."""
         say(f"done: {self._changes:,} changes in {self._batches} batches")
         if self._rejects:
-            say(f"{self._rejects} changes are in quarantine (<lake>/_ingest/quarantine), each "
-                "with its reason")
+            say(
+                f"{self._rejects} changes are in quarantine (<lake>/_ingest/quarantine), each "
+                "with its reason"
+            )
         if once:
             say(f"next: ingest audit {file}")
 

@@ -103,8 +103,7 @@ class Demo:
         # A batch of a demo is over before the JVM's second compiler would pay (bench/ has both).
         with file.open("a") as text:
             text.write(
-                "\nspark:\n  conf: "
-                '{"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}\n'
+                '\nspark:\n  conf: {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}\n'
             )
         self.view.say(f"the pipeline is one file: {file}")
         return config.load(file)
@@ -239,7 +238,9 @@ class Demo:
             .first()
         )
         if changed:
-            self.view.say(f"SELECT status FROM delta.`{path}` VERSION AS OF 1 WHERE id = {changed.id}")
+            self.view.say(
+                f"SELECT status FROM delta.`{path}` VERSION AS OF 1 WHERE id = {changed.id}"
+            )
             self.view.say(f"  → {changed.was}")
             self.view.say(f"SELECT status FROM delta.`{path}` WHERE id = {changed.id}")
             self.view.say(

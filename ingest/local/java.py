@@ -89,3 +89,12 @@ def _from_wheel() -> list[Path]:
     except ImportError:
         return []
     return [Path(JAVA_HOME)]
+
+
+def main() -> int:
+    """`python -m ingest.local.java`: exit code 1 when a Java has to be brought along."""
+    return 0 if java_home() is not None else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -7,6 +7,7 @@ import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -95,9 +96,9 @@ class Kafka:
 
     def healthy(self) -> str | None:
         """None when the broker answers a metadata request, else why not."""
-        quiet = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "logger": _SILENT}
         try:
-            AdminClient({**quiet, "logger": _SILENT}).list_topics(timeout=3)
+            AdminClient(settings).list_topics(timeout=3)
         except KafkaException as failure:
             return str(failure.args[0].str())
         return None
@@ -105,7 +106,7 @@ class Kafka:
 
 class _Silent:
     def log(self, *_: object, **__: object) -> None:
-        """librdkafka says on stderr what ``healthy`` already returns."""
+        """Librdkafka says on stderr what ``healthy`` already returns."""
 
 
 _SILENT = _Silent()

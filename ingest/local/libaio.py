@@ -50,7 +50,7 @@ def _located(name: str) -> Path:
     library = ctypes.CDLL(name)
     del library
     for line in Path("/proc/self/maps").read_text().splitlines():
-        if name.split(".so")[0] in line:
+        if name.split(".so", maxsplit=1)[0] in line:
             return Path(line.split()[-1])
     raise IngestError(
         "E-LIBAIO", f"{name} loads but cannot be located.", remedy="install libaio1 by hand."
@@ -60,7 +60,9 @@ def _located(name: str) -> Path:
 def _install() -> None:
     manager = next((entry for entry in _PACKAGES if shutil.which(entry[0])), None)
     if manager is None or os.geteuid() != 0:
-        program, names = (manager[0], manager[1]) if manager else ("your package manager", ["libaio"])
+        program, names = (
+            (manager[0], manager[1]) if manager else ("your package manager", ["libaio"])
+        )
         raise IngestError(
             "E-LIBAIO",
             "The pinned MySQL needs libaio.so.1, which this machine lacks.",

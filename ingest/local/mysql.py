@@ -85,9 +85,7 @@ class MySql:
         if not (self.home / "mysql" / "data" / "mysql.ibd").exists():
             self._initialise(base, env)
         init_file = self._accounts()
-        return process.start(
-            "mysql", [*base, f"--init-file={init_file}"], home=self.home, env=env
-        )
+        return process.start("mysql", [*base, f"--init-file={init_file}"], home=self.home, env=env)
 
     def _initialise(self, base: list[str], env: dict[str, str]) -> None:
         data = self.home / "mysql" / "data"

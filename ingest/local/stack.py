@@ -98,7 +98,11 @@ class Stack:
         self._prepare_folder()
         self._end_leftovers(say)
         self._choose_ports(chosen_ports)
-        parts = {"mysql": self.mysql(), "kafka": self.kafka(), "connect": self.connect()}
+        parts: dict[str, MySql | Kafka | Connect] = {
+            "mysql": self.mysql(),
+            "kafka": self.kafka(),
+            "connect": self.connect(),
+        }
         fresh = [part for part in parts if not self._runs(part)]
         for part in fresh:
             for port in [part, f"{part}-controller"]:
@@ -196,7 +200,9 @@ class Stack:
         return bool(child and child.process())
 
     def _end_leftovers(self, say: Say, keep: bool = True) -> None:
-        known = {child.pid for child in self.children.values() if child.process()} if keep else set()
+        known = (
+            {child.pid for child in self.children.values() if child.process()} if keep else set()
+        )
         for found in process.leftovers(self.home):
             if found.pid in known or _below(found, known):
                 continue
@@ -218,9 +224,17 @@ class Stack:
 
     def _how_it_died(self, child: process.Child) -> str:
         code = process.returncode(child)
-        how = f" by signal {-code}" if code and code < 0 else f" with exit code {code}" if code else ""
-        return f"pid {child.pid} ended{how}; read {self.home}/logs/{child.part}.log; " \
+        how = (
+            f" by signal {-code}"
+            if code and code < 0
+            else f" with exit code {code}"
+            if code
+            else ""
+        )
+        return (
+            f"pid {child.pid} ended{how}; read {self.home}/logs/{child.part}.log; "
             "`ingest local up` starts it again"
+        )
 
     def _wait_for(self, part: str, started: float, say: Say) -> None:
         wait = Retrying(

@@ -55,7 +55,12 @@ def place_order(cursor: Cursor, rng: random.Random) -> bool:
     items = rng.sample(range(1, 801), rng.randint(1, 4))
     cursor.execute(
         "INSERT INTO shop.orders (customer_id, total, note, placed_at) VALUES (%s, %s, %s, %s)",
-        (_customer(rng), _money(rng), rng.choice([None, "gift 🎁", 'say "hi", please']), _moment(rng)),
+        (
+            _customer(rng),
+            _money(rng),
+            rng.choice([None, "gift 🎁", 'say "hi", please']),
+            _moment(rng),
+        ),
     )
     order = cursor.lastrowid
     for line, product in enumerate(items, 1):
@@ -90,7 +95,11 @@ def cancel_order(cursor: Cursor, rng: random.Random) -> bool:
     cursor.execute("SELECT id FROM shop.orders ORDER BY id DESC LIMIT %s, 1", (rng.randint(0, 50),))
     row = cursor.fetchone()
     if row:
-        for table, column in (("payments", "order_id"), ("order_items", "order_id"), ("orders", "id")):
+        for table, column in (
+            ("payments", "order_id"),
+            ("order_items", "order_id"),
+            ("orders", "id"),
+        ):
             cursor.execute(f"DELETE FROM shop.{table} WHERE {column} = %s", (row[0],))
     return True
 
@@ -113,7 +122,12 @@ def edit_customer(cursor: Cursor, rng: random.Random) -> bool:
 
 def move_house(cursor: Cursor, rng: random.Random) -> bool:
     """INSERT … ON DUPLICATE KEY UPDATE, or REPLACE, on a composite key."""
-    values = (_customer(rng), rng.choice(["billing", "shipping"]), f"{rng.randint(1, 99)} Quay", "Graz")
+    values = (
+        _customer(rng),
+        rng.choice(["billing", "shipping"]),
+        f"{rng.randint(1, 99)} Quay",
+        "Graz",
+    )
     if rng.random() < 0.5:
         cursor.execute("REPLACE INTO shop.addresses VALUES (%s, %s, %s, %s)", values)
     else:
@@ -144,7 +158,9 @@ def visit(cursor: Cursor, rng: random.Random) -> bool:
     if rng.random() < 0.5:
         cursor.execute("DELETE FROM shop.visits WHERE page = %s LIMIT 1", (row[0],))
     if rng.random() < 0.2:
-        cursor.execute("UPDATE shop.visits SET seconds = seconds + 1 WHERE page = %s LIMIT 2", (row[0],))
+        cursor.execute(
+            "UPDATE shop.visits SET seconds = seconds + 1 WHERE page = %s LIMIT 2", (row[0],)
+        )
     return True
 
 
@@ -186,4 +202,6 @@ def _money(rng: random.Random) -> str:
 
 
 def _moment(rng: random.Random) -> str:
-    return f"2026-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d} 12:00:00.{rng.randint(0, 999):03d}"
+    return (
+        f"2026-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d} 12:00:00.{rng.randint(0, 999):03d}"
+    )

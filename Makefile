@@ -1,0 +1,55 @@
+# One machine, Python 3.10 or newer and make: everything else is fetched, verified and cached.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/.ready
+LOCKS := requirements/dev.lock requirements/java.lock pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak relock clean
+
+help: ## show this list
+	@echo "ingest: keep Delta tables equal to a live MySQL, and prove it."
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## set up .venv with the locked packages (the others do it by themselves)
+
+demo: $(READY) ## snapshot, live traffic, two kills on purpose, and the proof: lake = source
+	@$(BIN)/ingest demo
+
+test: check ## everything CI runs: style, types, unit, Spark, and the whole real stack
+	@$(BIN)/pytest tests
+
+check: $(READY) ## style, types and the contract of the three rings (seconds)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## measure: batches of the sample shop, stage by stage
+	@$(BIN)/python bench/batches.py
+
+soak: $(READY) ## many seeded kills of job and worker under traffic, then the audit
+	@$(BIN)/python bench/soak.py
+
+relock: $(READY) ## write the locks again after a change of versions
+	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header -q pyproject.toml --group dev -o requirements/dev.lock
+	@$(BIN)/python connect/relock.py
+
+clean: ## stop a stack of this folder; delete it, .venv and caches (not the shared artefact cache)
+	@if [ -x $(BIN)/ingest ]; then $(BIN)/ingest local reset; $(BIN)/ingest local reset --home .ingest/demo; fi
+	@rm -rf .venv .ingest .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(READY): $(LOCKS)
+	@test -n "$(PYTHON)" || { echo "ingest needs Python 3.10 to 3.13 and found none; install one, or name it: make PYTHON=/path/to/python3 demo"; exit 2; }
+	@echo "setting up .venv with $(PYTHON) ($$($(PYTHON) -c 'import platform; print(platform.python_version())')); a second run skips this"
+	@$(PYTHON) -m venv .venv >/dev/null 2>&1 || { rm -rf .venv; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing python3-venv with apt-get"; apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -yq python3-venv >/dev/null && $(PYTHON) -m venv .venv; \
+		else echo "this Python has no venv module; install it once (Debian, Ubuntu: sudo apt install python3-venv) and run make again"; exit 2; fi; }
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m ingest.local.java || $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --require-hashes -r requirements/java.lock
+	@touch $@
