@@ -1,3 +1,26 @@
-"""ingest"""
+"""ingest keeps Delta tables equal to a live MySQL: binlog, Debezium, Kafka, one Spark job, Delta.
+
+The way of a row, and the modules in the order in which it meets them:
+
+==============  =================================================================================
+source          ``connector`` makes the Debezium connector what the pipeline file says, and
+                ``supervisor`` watches it; ``topics`` says which tables are taken and which topic
+                carries each; ``source`` is the one Kafka stream over all of them
+decode          ``decode`` reads envelopes, then row images, with the schema version in force:
+                ``catalog`` holds the versions, ``mysql_types`` what each MySQL type becomes
+order           ``position`` is the total order of changes; ``steps`` cuts a batch at its barriers;
+                ``dedup`` recognises re-sent changes and picks one winner per key
+apply           ``merge`` and ``multiset`` say what the MERGE is; ``evolve`` what a DDL does;
+                ``apply`` brings it to the tables (``table``), each in its own thread and session
+commit          ``commit`` makes each commit once and checks its marker; ``manifest`` publishes
+                the batch; ``quarantine`` keeps what could not be applied
+observe, prove  ``ledger`` reads the manifest; ``progress_report`` says how far a pipeline is;
+                ``audit`` compares lake and source through ``fingerprint``
+==============  =================================================================================
+
+The spine is ``pipeline.Batches.apply``: one micro-batch, every stage in its order. ``run`` starts
+it (``progress`` decides from where), ``config`` is the pipeline file, ``cli`` the commands,
+``local`` the embedded stack, ``sample`` and ``demo`` a world to try it on.
+"""
 
 __version__ = "0.1.0"

@@ -184,11 +184,19 @@ class Connector:
             if entry.get("value") and entry["value"].get("errors")
         ]
         if errors:
+            remedy = "correct the pipeline file; `ingest connector plan` shows what it becomes."
+            if "Access denied" in " ".join(errors):
+                # We could log in ourselves, or we would not be here.
+                remedy = (
+                    f"let the Connect worker read the password: it resolves "
+                    f"{password_reference(self.pipeline)} (a config provider with that folder in "
+                    "its allowed.paths), or set `connect.password_reference`."
+                )
             raise IngestError(
                 "E-CONNECTOR-CONFIG",
                 f"Debezium refuses the connector {self.name!r}: {' · '.join(errors)}.",
                 means="The connector was not created or changed.",
-                remedy="correct the pipeline file; `ingest connector plan` shows what it becomes.",
+                remedy=remedy,
             )
 
     def _call(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
 from ingest import config, mysql, topics
 from ingest.errors import IngestError
+from ingest.local.mysql import write_secret
 from ingest.local.stack import Stack
 
 _TEMPLATE = """\
@@ -65,6 +67,7 @@ def write(first: First, output: Path, home: Path, *, force: bool) -> list[topics
             f"{output} exists already.",
             remedy="choose another file with -o, or overwrite it with --force.",
         )
+    first = replace(first, password_file=_readable_by_connect(first, home))
     text = _render(first, output, home)
     pipeline = config.parse(text, "the settings given")
     facts = mysql.server_facts(pipeline.source)
@@ -86,6 +89,31 @@ def write(first: First, output: Path, home: Path, *, force: bool) -> list[topics
             remedy="choose another file with -o.",
         ) from None
     return captured
+
+
+def _readable_by_connect(first: First, home: Path) -> Path:
+    """The password file itself, or a copy of it that the embedded Connect worker may read.
+
+    The worker reads secrets from its own folder only; a file elsewhere would look to it like an
+    empty password.
+    """
+    file = first.password_file.expanduser().absolute()
+    stack = Stack.at(home)
+    embedded = bool(stack.ports) and first.connect in (None, stack.connect().url)
+    if not embedded or file.parent == stack.home / "secrets":
+        return file
+    try:
+        password = file.read_text()
+    except OSError as failure:
+        raise IngestError(
+            "E-CONFIG-PASSWORD",
+            f"The password file {file} cannot be read: {failure.strerror}.",
+            remedy="name a file that holds the password and nothing else.",
+        ) from None
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    copy = stack.home / "secrets" / f"{file.name}-{digest}"
+    write_secret(copy, password.rstrip("\n"))
+    return copy
 
 
 def _render(first: First, output: Path, home: Path, *, escaped: bool = False) -> str:

@@ -142,7 +142,7 @@ class SchemaTopic:
         # Transaction markers take offsets without being records, so the position counts, not the
         # offset of the last record seen.
         position = self._consumer.position([place])[0].offset
-        self.offset = max(self.offset, max(position, 0))
+        self.offset = max(self.offset, position)
         return self.offset
 
     def _take(self, message: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -58,6 +58,8 @@ class Batches:
         self._schemas = SchemaTopic(pipeline, EPOCH)
         self._group = GroupOffsets(pipeline)
         self._committer = Committer()
+        # Kept for the whole run: each thread keeps its own Spark session.
+        self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         self._appliers: Applier | None = None
 
     def apply(self, batch: DataFrame, batch_id: int) -> None:
@@ -109,7 +111,8 @@ class Batches:
         self._applier_for(session).create_missing(self._schemas.catalog)
 
     def close(self) -> None:
-        """Leave Kafka."""
+        """End the threads and leave Kafka."""
+        self._pool.shutdown(cancel_futures=True)
         self._schemas.close()
         self._group.close()
 
@@ -162,13 +165,10 @@ class Batches:
 
     def _apply_tables(self, tables: list[TableBatch], batch_id: int) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""
-        applier = self._appliers
-        assert applier is not None
-        applied = []
-        with ThreadPoolExecutor(self.pipeline.spark.parallel_tables) as pool:
-            futures = [pool.submit(applier.apply, table, batch_id) for table in tables]
-            for future in futures:
-                applied.append(future.result())
+        assert self._appliers is not None
+        futures = [self._pool.submit(self._appliers.apply, table, batch_id) for table in tables]
+        wait(futures)  # all of them: a replay must not meet a thread of its own past
+        applied = [future.result() for future in futures]
         reached("tables_committed", batch_id)
         return applied
 

@@ -77,8 +77,7 @@ _LASTING = (
     ),
     (
         r"schema isn't known to this connector",
-        "a table was not readable at the snapshot; GRANT "
-        "SELECT on it and take it in a pipeline of another name",
+        "a table was not readable at the snapshot; GRANT SELECT on it and run another pipeline",
     ),
 )
 

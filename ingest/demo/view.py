@@ -33,7 +33,7 @@ class Picture:
 class View:
     """Prints what happens. In a terminal the picture is redrawn in place below the story."""
 
-    console: Console = field(default_factory=lambda: Console(highlight=False))
+    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
     _live: Live | None = None
     _started: float = field(default_factory=time.monotonic)
     _line_at: float = 0.0

@@ -119,12 +119,12 @@ class MySql:
                 f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}';",
                 f"ALTER USER {account} IDENTIFIED BY '{password}';",
             ]
+        # sql/source/grants.sql explains each of these.
+        read = "SELECT, RELOAD, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT"
         statements += [
             f"GRANT ALL ON *.* TO '{ADMIN}'@'127.0.0.1' WITH GRANT OPTION;",
             f"ALTER USER '{ADMIN}'@'localhost' ACCOUNT LOCK;",
-            # sql/source/grants.sql explains each of these.
-            "GRANT SELECT, RELOAD, SHOW DATABASES, LOCK TABLES, REPLICATION SLAVE, "
-            f"REPLICATION CLIENT ON *.* TO '{PIPELINE}'@'127.0.0.1';",
+            f"GRANT {read} ON *.* TO '{PIPELINE}'@'127.0.0.1';",
         ]
         # The accounts must not be in the binlog: they are this server's, not the user's data.
         write_secret(script, "\n".join(["SET sql_log_bin=0;", *statements, ""]))
