@@ -49,7 +49,7 @@ $(READY): $(LOCKS)
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "installing python3-venv with apt-get"; apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -yq python3-venv >/dev/null && $(PYTHON) -m venv .venv; \
 		else echo "this Python has no venv module; install it once (Debian, Ubuntu: sudo apt install python3-venv) and run make again"; exit 2; fi; }
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --use-pep517 --require-hashes -r requirements/dev.lock
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m ingest.local.java || $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --require-hashes -r requirements/java.lock
 	@touch $@

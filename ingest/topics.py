@@ -129,7 +129,7 @@ def topic_pattern(prefix: str) -> str:
 
     The schema-change topic is ``<prefix>`` itself; it has no dot.
     """
-    return rf"{re.escape(prefix)}\.[^.]+\..+"
+    return rf"{re.escape(prefix)}\..+\..+"
 
 
 def refuse_collisions(prefix: str, tables: Iterable[TableId], names: TopicNames) -> None:

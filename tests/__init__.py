@@ -1,0 +1,1 @@
+"""Tests: every name is a claim."""

@@ -1,0 +1,50 @@
+"""One Spark session and one embedded stack per test run, started when the first test asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingest import session
+from ingest.local.stack import Stack
+from tests.support.server import Server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory):
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+    created = session.create("tests", master="local[2]", driver_memory="1g", conf=conf, log=log)
+    yield created
+    created.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The real MySQL, Kafka and Connect, in a folder of this test run."""
+    home = tmp_path_factory.mktemp("stack")
+    embedded = Stack.at(home)
+    try:
+        embedded.up({})
+        yield embedded
+    finally:
+        embedded.down()
+
+
+@pytest.fixture(scope="session")
+def server(stack: Stack) -> Server:
+    """The stack's MySQL, with an administrator's hands."""
+    return Server(stack)
+
+
+@pytest.fixture(autouse=True)
+def _no_failpoint() -> None:
+    os.environ.pop("INGEST_FAILPOINT", None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path

@@ -1,0 +1,77 @@
+"""`commit`: once per identity, and never silently skipped."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ingest.commit import Committer, Identity
+from ingest.errors import IngestError
+from ingest.session import sibling
+from ingest.table import LakeTable
+
+
+@pytest.fixture
+def table(spark, tmp_path):
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("delta").save(path)
+    return LakeTable(spark, path)
+
+
+def delete(table, number):
+    return lambda: table.delta().delete(f"id = {number}")
+
+
+def ids(table):
+    return sorted(row.id for row in table.frame().collect())
+
+
+def test_a_commit_runs_once_per_identity_also_for_a_committer_without_memory(table):
+    assert Committer().once(table, Identity("a", 1), delete(table, 0))
+    assert not Committer().once(table, Identity("a", 1), delete(table, 1))
+    assert ids(table) == [1, 2]
+
+
+def test_two_steps_of_a_batch_both_commit(table):
+    committer = Committer()
+    assert committer.once(table, Identity("a", 1), delete(table, 0))
+    assert committer.once(table, Identity("a", 2), delete(table, 1))
+    assert ids(table) == [2]
+
+
+def test_no_identity_stays_in_the_session_after_a_commit_or_a_failure(table):
+    def fail():
+        raise RuntimeError("boom")
+
+    Committer().once(table, Identity("a", 1, "note"), delete(table, 0))
+    with pytest.raises(RuntimeError):
+        Committer().once(table, Identity("a", 2), fail)
+    for key in ("txnAppId", "txnVersion"):
+        assert table.session.conf.get(f"spark.databricks.delta.write.{key}", None) is None
+    assert table.session.conf.get("spark.databricks.delta.commitInfo.userMetadata", None) is None
+
+
+def test_a_command_that_leaves_no_marker_is_an_error(table):
+    with pytest.raises(IngestError, match="without its marker"):
+        Committer().once(table, Identity("a", 1), lambda: None)
+
+
+def test_a_command_in_another_session_leaves_no_marker_and_is_an_error(table):
+    other = LakeTable(sibling(table.session), table.path)
+    with pytest.raises(IngestError, match="without its marker"):
+        Committer().once(table, Identity("a", 1), delete(other, 0))
+
+
+def test_threads_with_sessions_of_their_own_never_commit_under_each_other_s_identity(
+    spark, tmp_path
+):
+    def work(index):
+        path = str(tmp_path / f"t{index}")
+        spark.range(4).write.format("delta").save(path)
+        mine = LakeTable(sibling(spark), path)
+        committer = Committer()
+        for version in range(3):
+            committer.once(mine, Identity(f"app{index}", version), delete(mine, version))
+        return ids(mine), mine.committed(f"app{index}")
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == [([3], 2)] * 3

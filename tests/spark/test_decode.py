@@ -1,0 +1,187 @@
+"""`decode`: envelopes and row images to typed values, and rejects with a reason."""
+
+import base64
+import json
+
+import pytest
+from chispa import assert_df_equality
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from ingest import decode
+from ingest.mysql_types import Column
+from tests.support.events import SCHEMA, message, raw
+
+
+def column(name, type_name, length=None, scale=None, charset=None):
+    return Column(name, type_name, length, scale, optional=True, charset=charset)
+
+
+def typed(spark, rows, *columns, with_before=False):
+    changes = decode.changes(spark.createDataFrame(rows, SCHEMA), 0)
+    return decode.typed(changes, decode.RowSchema.of(columns), with_before=with_before)
+
+
+def test_an_envelope_becomes_a_change_with_its_position(spark):
+    rows = [
+        message("c", 77, after={"id": 1}, key={"id": 1}, row=3),
+        message("d", 99, before={"id": 1}, key={"id": 1}),
+    ]
+    found = decode.changes(spark.createDataFrame(rows, SCHEMA), 2).select(
+        "database", "table", "op", "position.*", "before", "after", "reason"
+    )
+    expected = spark.createDataFrame(
+        [
+            ("d", "t", "c", 2, 1, 77, 3, 1, None, '{"id":1}', None),
+            ("d", "t", "d", 2, 1, 99, 0, 0, '{"id":1}', None, None),
+        ],
+        "database string, table string, op string, epoch int, file bigint, pos bigint, row int, "
+        "part int, before string, after string, reason string",
+    )
+    assert_df_equality(found, expected, ignore_nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"not json", "not a Debezium envelope"),
+        (b'{"op": "c"', "not a Debezium envelope"),
+        (b'{"op": "c", "after": {}}', "no source position"),
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b'{"op":"m","source":{"db":"d","table":"t","file":"b.1","pos":1}}', "unknown operation"),
+        (b'{"op":"c","source":{"db":"d","table":"t","file":"b.1","pos":1}}', "no after image"),
+        (b'{"op":"c","source":{"db":"d","table":"t","file":"b","pos":1}}', "no source position"),
+    ],
+)
+def test_what_is_no_change_gets_a_reason_and_keeps_its_bytes(spark, value, reason):
+    (row,) = decode.changes(spark.createDataFrame([raw(value)], SCHEMA), 0).collect()
+    assert reason in row.reason
+    assert bytes(row.value) == value
+
+
+def test_a_null_record_is_left_out(spark):
+    assert decode.changes(spark.createDataFrame([raw(None)], SCHEMA), 0).count() == 0
+
+
+VALUES = [
+    (column("c", "TINYINT", 1), 127, "127"),
+    (column("c", "INT UNSIGNED"), 4294967295, "4294967295"),
+    (column("c", "BIGINT"), -9223372036854775808, "-9223372036854775808"),
+    (column("c", "BIGINT UNSIGNED"), 18446744073709551615, "18446744073709551615"),
+    (column("c", "DECIMAL", 12, 2), "-1.50", "-1.50"),
+    (column("c", "DECIMAL", 38, 30), "12345678.000000000000000000000000000001", None),
+    (column("c", "DECIMAL", 65, 30), "9" * 35 + "." + "9" * 30, None),
+    (column("c", "DATE"), -719162, "0001-01-01"),
+    (column("c", "DATE"), 2932896, "9999-12-31"),
+    (column("c", "DATETIME", 3), 1704164645123000, "2024-01-02 03:04:05.123"),
+    (column("c", "DATETIME", 6), -1, "1969-12-31 23:59:59.999999"),
+    (column("c", "TIMESTAMP", 6), "2024-02-29T04:34:56.5Z", "2024-02-29 04:34:56.5"),
+    (column("c", "TIME", 6), -3020399000000, "-838:59:59.000000"),
+    (column("c", "TIME"), 3020399000000, "838:59:59"),
+    (column("c", "TIME", 2), -1, "-00:00:00.00"),
+    (column("c", "YEAR"), 2155, "2155"),
+    (column("c", "BIT", 1), True, "true"),
+    (column("c", "ENUM", 1), "", ""),
+    (column("c", "VARCHAR", 9), "NUL \x00 and 漢字 and 🎁", None),
+    (
+        column("c", "JSON"),
+        '{"a":[1,2.5,"x,y:\\"z\\\\"],"b":{}}',
+        '{"a": [1, 2.5, "x,y:\\"z\\\\"], "b": {}}',
+    ),
+    (column("c", "DOUBLE"), 4.9e-324, "4.9E-324"),
+]
+
+
+@pytest.mark.parametrize(("col", "sent", "expected"), VALUES)
+def test_every_common_type_is_read_exactly(spark, col, sent, expected):
+    rows = [message("c", 1, after={"c": sent}), message("c", 2, after={"c": None})]
+    found = typed(spark, rows, col).select("reason", F.col("row.c").cast("string").alias("c"))
+    text = sent if expected is None else expected
+    assert [tuple(row) for row in found.collect()] == [(None, text), (None, None)]
+
+
+def test_bytes_and_bits_are_read_exactly(spark):
+    after = {"b": base64.b64encode(b"ab\x00\xff").decode(), "n": "AQI="}
+    (row,) = typed(
+        spark, [message("c", 1, after=after)], column("b", "BINARY", 4), column("n", "BIT", 10)
+    ).collect()
+    assert (bytes(row.row.b), bytes(row.row.n)) == (b"ab\x00\xff", b"\x02\x01")
+
+
+@pytest.mark.parametrize(
+    ("col", "sent"),
+    [
+        (column("c", "TINYINT"), 128),
+        (column("c", "INT"), "x"),
+        (column("c", "DECIMAL", 5, 2), "99999.99"),
+        (column("c", "TIMESTAMP"), "yesterday"),
+        (column("c", "BLOB"), "***"),
+        (column("c", "BIGINT UNSIGNED"), 10**30),
+    ],
+)
+def test_a_value_that_does_not_fit_is_rejected_and_never_nulled(spark, col, sent):
+    (row,) = typed(spark, [message("c", 1, after={"c": sent})], col).collect()
+    assert row.reason
+
+
+@pytest.mark.parametrize("after", [{"id": 1, "new": 2}, {}, {"other": 1}])
+def test_a_row_of_another_shape_is_rejected_and_never_nulled(spark, after):
+    (row,) = typed(spark, [message("c", 1, after=after)], column("id", "INT")).collect()
+    assert "columns" in row.reason
+
+
+def test_an_update_brings_both_images_when_asked(spark):
+    rows = [message("u", 1, before={"id": 1}, after={"id": 2})]
+    (row,) = typed(spark, rows, column("id", "INT"), with_before=True).collect()
+    assert (row.old.id, row.row.id) == (1, 2)
+
+
+def test_column_names_with_dots_spaces_and_backquotes_are_only_names(spark):
+    names = ["a.b", "x y", "`q`", "select", "中文", "_ing"]
+    after = dict.fromkeys(names, 1)
+    (row,) = typed(
+        spark, [message("c", 1, after=after)], *[column(name, "INT") for name in names]
+    ).collect()
+    assert row.reason is None
+    assert row.row.asDict() == after
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(json_values, min_size=1, max_size=20))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_json_from_snapshot_and_stream_becomes_one_text(spark, documents):
+    pairs = [
+        (
+            json.dumps(document, separators=(",", ":"), ensure_ascii=False),
+            json.dumps(document, separators=(", ", ": "), ensure_ascii=False),
+        )
+        for document in documents
+    ]
+    frame = spark.createDataFrame(pairs, "compact string, spaced string").select(
+        decode.json_text(F.col("compact")).alias("a"),
+        decode.json_text(F.col("spaced")).alias("b"),
+        F.col("spaced").alias("c"),
+    )
+    for row in frame.collect():
+        assert row.a == row.b == row.c
+
+
+def test_a_long_json_text_does_not_exhaust_the_stack(spark):
+    document = json.dumps({"t": '\\"' * 200_000 + ",:" * 50_000, "l": list(range(20_000))})
+    (row,) = (
+        spark.createDataFrame([(document,)], "j string")
+        .select(decode.json_text(F.col("j")).alias("j"))
+        .collect()
+    )
+    assert json.loads(row.j) == json.loads(document)

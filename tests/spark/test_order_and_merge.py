@@ -1,0 +1,168 @@
+"""`dedup`, `merge` and `multiset`: order, winners, and what a MERGE makes of them."""
+
+import pytest
+from chispa import assert_df_equality
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from ingest import decode, dedup, merge, multiset
+from ingest.apply import _merge
+from ingest.catalog import SchemaVersion
+from ingest.mysql_types import Column
+from ingest.position import Position
+from ingest.table import LakeTable
+from ingest.topics import TableId
+from tests.support.events import SCHEMA, message
+
+COLUMNS = (
+    Column("id", "INT", None, None, optional=False),
+    Column("v", "VARCHAR", 20, None, optional=True),
+)
+VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", COLUMNS, ("id",), "")
+
+
+def changes(spark, rows, *, with_before=False):
+    decoded = decode.changes(spark.createDataFrame(rows, SCHEMA), 0)
+    return decode.typed(decoded, decode.RowSchema.of(COLUMNS), with_before=with_before)
+
+
+def put(op, pos, id_, v=None, **more):
+    image = {"id": id_, "v": v}
+    return message(
+        op, pos, key={"id": id_}, **({"before": image} if op == "d" else {"after": image}), **more
+    )
+
+
+def test_the_highest_position_wins_whatever_the_arrival_order(spark):
+    rows = [put("c", 30, 1, "new"), put("c", 10, 1, "old"), put("c", 20, 2, "only")]
+    found = dedup.winners(changes(spark, rows), ["id"]).select("row.*")
+    expected = spark.createDataFrame([(1, "new"), (2, "only")], "id int, v string")
+    assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_of_a_key_change_that_returns_to_its_key_the_create_half_wins(spark):
+    rows = [put("d", 10, 1), put("c", 10, 1, "back")]
+    (row,) = dedup.winners(changes(spark, rows), ["id"]).collect()
+    assert (row.op, row.row.v) == ("c", "back")
+
+
+def test_streamed_changes_at_or_below_the_high_water_position_are_re_sent_ones(spark):
+    rows = [put("c", 10, 1), put("c", 20, 2), put("c", 30, 3), put("r", 5, 4, snapshot="true")]
+    fresh = dedup.fresh(changes(spark, rows), {("p.d.t", 0): Position(0, 1, 20, 0, 1)})
+    assert {row.row.id for row in fresh.collect()} == {3, 4}
+
+
+def test_the_high_water_position_of_another_partition_says_nothing(spark):
+    fresh = dedup.fresh(changes(spark, [put("c", 10, 1)]), {("p.d.t", 1): Position(9, 9, 9)})
+    assert fresh.count() == 1
+
+
+def test_a_repeated_change_counts_once_and_equal_snapshot_rows_each(spark):
+    rows = [
+        put("c", 10, 1, offset=1),
+        put("c", 10, 1, offset=2),
+        put("r", 5, 2, snapshot="true", offset=3),
+        put("r", 5, 2, snapshot="true", offset=4),
+    ]
+    assert dedup.once(changes(spark, rows)).count() == 3
+
+
+@pytest.fixture
+def mirror(spark, tmp_path):
+    table = LakeTable(spark, str(tmp_path / "t"))
+    table.create(VERSION, ("id",))
+
+    def apply(*rows):
+        source = merge.mirror_source(dedup.winners(changes(spark, list(rows)), ["id"]))
+        _merge(table, source, merge.mirror_plan(["id", "v"], ["id"]))
+        return {row.id: row.v for row in table.frame().collect()}
+
+    return apply
+
+
+def test_a_mirror_follows_inserts_updates_and_deletes(mirror):
+    assert mirror(put("c", 1, 1, "a"), put("c", 2, 2, "b")) == {1: "a", 2: "b"}
+    assert mirror(put("c", 3, 1, "A"), put("d", 4, 2)) == {1: "A"}
+
+
+def test_an_older_change_never_overwrites_and_an_older_delete_never_removes(mirror):
+    mirror(put("c", 10, 1, "new"))
+    assert mirror(put("c", 5, 1, "old")) == {1: "new"}
+    assert mirror(put("d", 6, 1)) == {1: "new"}
+
+
+def test_a_delete_of_what_was_never_there_inserts_nothing(mirror):
+    assert mirror(put("d", 10, 1)) == {}
+
+
+def test_delete_and_insert_of_a_key_inside_one_batch_leave_the_insert(mirror):
+    mirror(put("c", 1, 1, "a"))
+    assert mirror(put("d", 2, 1), put("c", 3, 1, "again")) == {1: "again"}
+
+
+def test_the_same_changes_again_change_nothing(mirror):
+    rows = [put("c", 1, 1, "a"), put("c", 2, 2, "b")]
+    assert mirror(*rows) == mirror(*rows)
+
+
+@pytest.fixture
+def bag(spark, tmp_path):
+    table = LakeTable(spark, str(tmp_path / "m"))
+    table.create(VERSION, ())
+
+    def apply(*rows):
+        net = multiset.net_changes(changes(spark, list(rows), with_before=True))
+        source = multiset.numbered(net, table.frame()).persist()
+        missing = multiset.missing(source).count()
+        _merge(table, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(["id", "v"]))
+        found = sorted((row.id, row.v) for row in table.frame().collect())
+        ordinals = (
+            table.frame()
+            .groupBy("_ingest.content")
+            .agg(F.count("*").alias("n"), F.max("_ingest.ordinal").alias("top"))
+        )
+        assert all(row.n == row.top for row in ordinals.collect()), "ordinals have gaps"
+        return found, missing
+
+    return apply
+
+
+def test_identical_rows_are_kept_apart_and_counted(bag):
+    assert bag(put("c", 1, 1, "x"), put("c", 2, 1, "x")) == ([(1, "x")] * 2, 0)
+    assert bag(put("d", 3, 1, "x"), put("c", 4, 2, None)) == ([(1, "x"), (2, None)], 0)
+
+
+def test_an_update_takes_one_copy_of_the_old_row(bag):
+    bag(put("c", 1, 1, "x"), put("c", 2, 1, "x"))
+    update = message("u", 3, before={"id": 1, "v": "x"}, after={"id": 1, "v": "y"})
+    assert bag(update) == ([(1, "x"), (1, "y")], 0)
+
+
+def test_removing_a_row_that_is_not_there_is_reported_and_not_guessed(bag):
+    bag(put("c", 1, 1, "x"))
+    assert bag(put("d", 2, 9, "z")) == ([(1, "x")], 1)
+
+
+def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_needed(spark, tmp_path):
+    plain = LakeTable(spark, str(tmp_path / "plain"))
+    plain.create(VERSION, ("id",))
+    odd = SchemaVersion(
+        VERSION.table,
+        VERSION.position,
+        "CREATE",
+        (*COLUMNS, Column("x y", "INT", None, None, optional=True)),
+        ("id",),
+        "",
+    )
+    mapped = LakeTable(spark, str(tmp_path / "mapped"))
+    mapped.create(odd, ("id",))
+
+    def features(path):
+        return set(DeltaTable.forPath(spark, str(path)).detail().first().tableFeatures)
+
+    assert features(tmp_path / "plain") <= {"appendOnly", "invariants"}
+    assert "columnMapping" in features(tmp_path / "mapped")
+    described = mapped.describe()
+    assert described is not None
+    assert dict(described.columns) == {"id": "int", "v": "string", "x y": "int"}
+    assert described.key == ("id",)

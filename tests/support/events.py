@@ -1,0 +1,47 @@
+"""Debezium messages as the real connector writes them, for tests of the DataFrame steps."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+def message(
+    op: str,
+    pos: int,
+    *,
+    before: dict | None = None,
+    after: dict | None = None,
+    key: dict | None = None,
+    row: int = 0,
+    offset: int = 0,
+    table: str = "t",
+    snapshot: str | None = None,
+    file: str = "binlog.000001",
+) -> tuple[Any, ...]:
+    value = {
+        "before": before,
+        "after": after,
+        "source": {
+            "db": "d",
+            "table": table,
+            "file": file,
+            "pos": pos,
+            "row": row,
+            "snapshot": snapshot,
+            "ts_us": 1_767_225_600_000_000,
+            "gtid": None,
+        },
+        "op": op,
+        "ts_us": 1_767_225_600_000_000,
+    }
+    raw_key = None if key is None else bytearray(json.dumps(key).encode())
+    return ("p.d." + table, 0, offset, NOW, raw_key, bytearray(json.dumps(value).encode()))
+
+
+def raw(value: bytes | None, offset: int = 0) -> tuple[Any, ...]:
+    return ("p.d.t", 0, offset, NOW, None, None if value is None else bytearray(value))

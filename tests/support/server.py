@@ -1,0 +1,98 @@
+"""Hands for tests: SQL on the stack's MySQL, and `ingest` as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from ingest.local.mysql import ADMIN
+from ingest.local.stack import Stack
+
+
+@dataclass
+class Server:
+    stack: Stack
+
+    def connect(self, **options: Any) -> pymysql.connections.Connection:
+        mysql = self.stack.mysql()
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=mysql.port,
+            user=ADMIN,
+            password=mysql.secret(ADMIN).read_text(),
+            charset="utf8mb4",
+            autocommit=True,
+            init_command="SET time_zone = '+00:00'",
+            **options,
+        )
+
+    def sql(self, *statements: str) -> list[tuple]:
+        """Run statements in one session; returns the rows of the last."""
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def database(self, name: str) -> None:
+        quoted = "`" + name.replace("`", "``") + "`"
+        self.sql(f"DROP DATABASE IF EXISTS {quoted}", f"CREATE DATABASE {quoted}")
+
+
+@dataclass
+class Cli:
+    """Runs `python -m ingest` in a folder, against the embedded stack."""
+
+    stack: Stack
+    folder: Path
+
+    def __call__(self, *words: str, env: dict[str, str] | None = None, timeout: float = 300):
+        return subprocess.run(
+            [sys.executable, "-m", "ingest", *words],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "INGEST_HOME": str(self.stack.home),
+                "NO_COLOR": "1",
+                "COLUMNS": "200",
+                **(env or {}),
+            },
+            timeout=timeout,
+        )
+
+    def init(self, name: str, *tables: str) -> Path:
+        mysql = self.stack.mysql()
+        file = self.folder / f"{name}.yaml"
+        done = self(
+            "init",
+            "--mysql",
+            f"mysql://ingest@127.0.0.1:{mysql.port}",
+            "--password-file",
+            str(mysql.secret("ingest")),
+            "--tables",
+            *tables,
+            "-o",
+            str(file),
+        )
+        assert done.returncode == 0, done.stderr
+        with file.open("a") as text:
+            conf = '{"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}'
+            text.write(f"\nspark:\n  driver_memory: 1g\n  conf: {conf}\n")
+        return file
+
+    def once(self, file: Path, **env: str) -> subprocess.CompletedProcess[str]:
+        return self("run", str(file), "--once", env=env)
+
+    def audit(self, file: Path) -> tuple[int, dict[str, Any]]:
+        done = self("audit", str(file), "--json")
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)

@@ -1,0 +1,186 @@
+import pytest
+
+from ingest import evolve
+from ingest.catalog import Catalog, parse_record
+from ingest.errors import IngestError
+from ingest.position import Position
+from ingest.steps import TableFacts, steps
+from ingest.topics import TableId
+
+T = TableId("d", "t")
+
+
+def column(name, type_name="INT", **more):
+    return {
+        "name": name,
+        "typeName": type_name,
+        "length": None,
+        "scale": None,
+        "optional": True,
+    } | more
+
+
+def record(pos, kind, columns, *, snapshot="false", table='"d"."t"', ddl="…", key=("id",)):
+    body = None if kind == "DROP" else {"columns": columns, "primaryKeyColumnNames": list(key)}
+    return {
+        "source": {"file": "binlog.000001", "pos": pos, "row": 0, "snapshot": snapshot},
+        "ddl": ddl,
+        "tableChanges": [{"type": kind, "id": table, "table": body}],
+    }
+
+
+def at(pos, row=0, part=1):
+    return Position(0, 1, pos, row, part)
+
+
+def catalog(*records):
+    filled = Catalog()
+    for one in records:
+        filled.add(one, 0)
+    return filled
+
+
+def facts(low, high, truncates=(), keys=(("id",),)):
+    return TableFacts(
+        table=T,
+        topics=("p.d.t",),
+        changes=1,
+        low=low,
+        high=high,
+        high_water={},
+        source_time=None,
+        truncates=tuple(truncates),
+        keys=frozenset(keys),
+    )
+
+
+CREATE = record(100, "CREATE", [column("id")], snapshot="true")
+ADD = record(500, "ALTER", [column("id"), column("v")])
+
+
+def test_a_change_is_read_by_the_schema_in_force_at_its_position_not_by_the_newest():
+    known = catalog(CREATE, ADD)
+    assert len(known.at(T, at(499)).columns) == 1
+    assert len(known.at(T, at(501)).columns) == 2
+    assert known.at(T, at(99)) is None
+
+
+def test_a_snapshot_s_rows_share_the_position_of_their_schema_record():
+    assert catalog(CREATE).at(T, at(100)) is not None
+
+
+def test_the_snapshot_s_own_drops_are_not_facts_about_the_source():
+    known = catalog(record(100, "DROP", [], snapshot="true"), CREATE)
+    assert [version.table for version in known.current()] == [T]
+
+
+def test_a_quoted_table_id_may_hold_quotes_and_dots():
+    known = catalog(record(100, "CREATE", [column("id")], table='"we""ird"."a.b"'))
+    assert known.current()[0].table == TableId('we"ird', "a.b")
+
+
+def test_without_a_barrier_a_batch_is_one_step():
+    assert len(steps(facts(at(100), at(400)), catalog(CREATE, ADD), None)) == 1
+
+
+def test_a_ddl_inside_a_batch_cuts_it_and_each_side_has_its_own_schema():
+    before, after = steps(facts(at(100), at(900)), catalog(CREATE, ADD), None)
+    assert (len(before.version.columns), len(after.version.columns)) == (1, 2)
+    assert before.end == after.start == Position(0, 1, 500)
+    assert after.previous == before.version
+
+
+def test_a_truncate_wipes_what_is_older_and_keeps_the_schema():
+    before, after = steps(facts(at(100), at(900), [at(300)]), catalog(CREATE), None)
+    assert before.wipe is None
+    assert after.wipe == at(300)
+    assert after.version == before.version
+
+
+def test_a_table_dropped_and_created_again_starts_empty():
+    again = [CREATE, record(300, "DROP", []), record(310, "CREATE", [column("id")])]
+    first, *_, last = steps(facts(at(150), at(900)), catalog(*again), at(140))
+    assert first.wipe is None
+    assert Position(0, 1, 300) in {
+        step.wipe for step in steps(facts(at(150), at(900)), catalog(*again), at(140))
+    }
+    assert last.version.position == Position(0, 1, 310)
+
+
+def test_a_drop_between_two_batches_is_not_forgotten():
+    again = [CREATE, record(300, "DROP", []), record(310, "CREATE", [column("id")])]
+    (only,) = steps(facts(at(400), at(900)), catalog(*again), at(200))
+    assert only.wipe == Position(0, 1, 300)
+
+
+def test_changes_without_a_known_schema_stop_the_batch():
+    with pytest.raises(IngestError, match="No schema of d.t"):
+        steps(facts(at(50), at(60)), catalog(CREATE), None)
+
+
+def test_one_topic_with_two_tables_stops_the_batch():
+    rows = [
+        dict(
+            database="d",
+            table=name,
+            topic="p.d.x",
+            partition=0,
+            changes=1,
+            low=at(1).as_dict(),
+            high=at(1).as_dict(),
+            high_water=None,
+            source_time_us=None,
+            truncates=[],
+            keys=[],
+        )
+        for name in ("a_b", "a$b")
+    ]
+    with pytest.raises(IngestError, match="two tables"):
+        TableFacts.combine(rows)
+
+
+def test_what_is_not_a_schema_record_is_refused():
+    with pytest.raises(ValueError):
+        parse_record(b"[]")
+
+
+def version(*columns):
+    return catalog(record(100, "CREATE", list(columns))).current()[0]
+
+
+def test_an_added_nullable_column_is_added_with_null():
+    plan = evolve.plan({"id": "int"}, version(column("id"), column("v")))
+    assert isinstance(plan, evolve.AddColumns)
+    assert plan.defaults == ()
+
+
+def test_an_added_column_with_a_constant_default_fills_existing_rows():
+    new = column("v", defaultValueExpression="7", optional=False)
+    plan = evolve.plan({"id": "int"}, version(column("id"), new))
+    assert isinstance(plan, evolve.AddColumns)
+    assert plan.defaults == (("v", "7"),)
+
+
+@pytest.mark.parametrize(
+    ("lake", "columns"),
+    [
+        ({"id": "int", "gone": "int"}, [column("id")]),
+        ({"id": "int", "v": "int"}, [column("id"), column("v", "BIGINT")]),
+        (
+            {"id": "int"},
+            [column("id"), column("v", "TIMESTAMP", defaultValueExpression="1970-01-01 00:00:00")],
+        ),
+        ({"id": "int"}, [column("id"), column("v", optional=False)]),
+    ],
+    ids=["drop or rename", "retype", "default only MySQL knows", "implicit default"],
+)
+def test_what_would_lose_or_null_data_is_refused(lake, columns):
+    assert isinstance(evolve.plan(lake, version(*columns)), evolve.Refusal)
+
+
+def test_a_longer_varchar_or_another_order_needs_nothing():
+    lake = {"id": "int", "v": "string"}
+    assert (
+        evolve.plan(lake, version(column("v", "VARCHAR", length=99), column("id")))
+        == evolve.Nothing()
+    )

@@ -1,0 +1,84 @@
+import json
+
+import pytest
+
+from ingest import config
+from ingest.errors import IngestError
+
+GOOD = """
+name: shop
+source:
+  mysql: mysql://ingest@127.0.0.1:3307
+  password: {env: SHOP_PASSWORD}
+  tables: ["shop.*"]
+kafka: {bootstrap_servers: "k1:9092"}
+connect: {url: "http://connect:8083/"}
+lake: {path: /tmp/lake}
+"""
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(IngestError) as raised:
+        config.parse(text, "x.yaml")
+    return str(raised.value)
+
+
+def test_the_example_of_the_design_is_accepted():
+    pipeline = config.parse(GOOD)
+    assert (pipeline.source.host, pipeline.source.port, pipeline.source.user) == (
+        "127.0.0.1",
+        3307,
+        "ingest",
+    )
+    assert pipeline.connect.url == "http://connect:8083"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ("sorce: {}", "did you mean `source`"),
+        ("spark: {driver_memry: 1g}", "did you mean `driver_memory`"),
+        ("spark: {parallel_tables: 0}", "spark.parallel_tables"),
+        ("spark: {trigger_seconds: soon}", "spark.trigger_seconds"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_the_nearest_right_key(wrong, expected):
+    assert expected in refusal(GOOD + wrong)
+
+
+def test_a_missing_section_is_named():
+    assert "`lake` is required" in refusal(GOOD.replace("lake: {path: /tmp/lake}", ""))
+
+
+def test_a_password_in_the_url_is_refused_without_repeating_it():
+    said = refusal(GOOD.replace("ingest@", "ingest:hunter2@"))
+    assert "leave the password out" in said
+    assert "hunter2" not in said
+
+
+def test_a_yaml_typo_is_placed_by_line():
+    assert "not valid YAML at line" in refusal("name: shop\nsource: {mysql: 'x\n")
+
+
+def test_a_password_is_never_in_a_repr(monkeypatch):
+    monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
+    pipeline = config.parse(GOOD)
+    assert pipeline.source.password.read().get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(pipeline) + repr(pipeline.source.password.read())
+
+
+def test_a_password_that_is_not_there_says_where_it_was_looked_for(monkeypatch):
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    with pytest.raises(IngestError, match="SHOP_PASSWORD"):
+        config.parse(GOOD).source.password.read()
+
+
+def test_the_json_schema_describes_every_setting():
+    schema = json.loads(json.dumps(config.Pipeline.model_json_schema()))
+    assert schema["additionalProperties"] is False
+    assert {"name", "source", "kafka", "connect", "lake", "spark"} == set(schema["properties"])
+
+
+def test_settings_cannot_be_changed_after_they_were_checked():
+    with pytest.raises(ValueError, match="frozen"):
+        config.parse(GOOD).name = "other"

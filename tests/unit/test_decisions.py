@@ -1,0 +1,162 @@
+"""Pure decisions: how a run starts, what a sick connector needs, what an audit concludes."""
+
+from datetime import datetime, timezone
+
+import pytest
+
+from ingest.connector import Status, plan_from
+from ingest.manifest import Entry, TableState, offsets_from_log, ranges
+from ingest.names import app_id, txn_version
+from ingest.position import Position
+from ingest.progress import CheckpointFacts, Create, Rebuild, Refuse, Resume, decide
+from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.verdict import Difference, compare_rows, differing_buckets
+
+
+def entry(batch_id=3, checkpoint="abc", tables=None):
+    return Entry(
+        batch_id=batch_id,
+        checkpoint_id=checkpoint,
+        offsets={("p.d.t", 0): (5, 9), ("p.d.idle", 0): (4, 4)},
+        high_water={("p.d.t", 0): Position(0, 1, 7)},
+        tables=tables or {},
+        changes=4,
+        rejects=0,
+        null_records=0,
+        position=Position(0, 1, 7),
+        source_time=None,
+        schema_offset=2,
+        started_at=datetime(2026, 1, 1, tzinfo=timezone.utc),
+        seconds=1.0,
+    )
+
+
+NONE = CheckpointFacts(None, None, 0)
+
+
+def test_nothing_there_means_create():
+    assert decide("p", NONE, None, {}) == Create()
+
+
+def test_checkpoint_and_manifest_of_one_kind_mean_resume():
+    assert decide("p", CheckpointFacts("abc", "p", 4), entry(), {}) == Resume("abc")
+
+
+def test_a_lost_checkpoint_is_rebuilt_where_the_manifest_ended_idle_partitions_included():
+    decision = decide("p", NONE, entry(), {})
+    assert decision == Rebuild('{"p.d.idle": {"0": 4}, "p.d.t": {"0": 9}}')
+
+
+def test_a_lost_checkpoint_with_a_half_applied_multiset_is_refused_with_its_version():
+    tables = {"d.t": TableState("/l/d/t", 7)}
+    assert isinstance(decide("p", NONE, entry(tables=tables), {"d.t": 7}), Rebuild)
+    refusal = decide("p", NONE, entry(tables=tables), {"d.t": 8})
+    assert isinstance(refusal, Refuse)
+    assert "VERSION AS OF 7" in refusal.remedy
+
+
+@pytest.mark.parametrize(
+    ("facts", "newest"),
+    [
+        (CheckpointFacts(None, None, 2), None),
+        (CheckpointFacts("abc", "other", 2), None),
+        (CheckpointFacts("new", "p", 2), entry(checkpoint="abc")),
+    ],
+    ids=["a stranger's checkpoint", "another pipeline's lake", "a checkpoint from a copy"],
+)
+def test_what_could_lose_or_repeat_changes_is_refused(facts, newest):
+    assert isinstance(decide("p", facts, newest, {}), Refuse)
+
+
+def test_ranges_start_where_the_batch_before_ended_and_new_partitions_at_their_first_offset():
+    before = offsets_from_log('v1\n{}\n{"a":{"0":5}}')
+    after = offsets_from_log('v1\n{}\n{"a":{"0":9},"b":{"0":2}}')
+    assert ranges(before, after) == {("a", 0): (5, 9), ("b", 0): (0, 2)}
+
+
+def test_a_torn_offset_log_is_an_error_not_an_empty_batch():
+    with pytest.raises(ValueError, match="torn"):
+        offsets_from_log("v1\n{")
+
+
+def test_a_ledger_entry_survives_its_row():
+    assert Entry.from_row(entry().as_row()) == entry()
+
+
+def test_commit_versions_grow_with_batch_and_step_and_never_collide():
+    versions = [txn_version(batch, step) for batch in range(4) for step in range(1024)]
+    assert versions == sorted(set(versions))
+    with pytest.raises(ValueError):
+        txn_version(1, 1024)
+
+
+def test_app_ids_of_tables_with_slashes_in_their_names_do_not_collide():
+    assert app_id("p", "c", "a/b", "mirror") != app_id("p", "c", "a", "b/mirror")
+
+
+RUNNING = Status("RUNNING", "RUNNING", "")
+
+
+def test_a_running_task_with_a_stream_is_left_alone():
+    assert diagnose(Facts(RUNNING, False, 1, 0)).action is Action.NONE
+
+
+def test_a_running_task_without_a_stream_is_restarted_after_a_while():
+    assert diagnose(Facts(RUNNING, False, 0, SILENT_AFTER - 1)).action is Action.WAIT
+    found = diagnose(Facts(RUNNING, False, 0, SILENT_AFTER))
+    assert found.action is Action.RESTART
+    assert "RUNNING" in found.sentence
+
+
+def test_a_snapshot_needs_no_binlog_stream():
+    assert diagnose(Facts(RUNNING, True, 0, 999)).action is Action.NONE
+
+
+def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():
+    trace = (
+        "org.apache.kafka.connect.errors.ConnectException: An exception occurred\n"
+        "\tat x\nCaused by: io.debezium.DebeziumException: Failed to read next byte\n\tat y\n"
+    )
+    found = diagnose(Facts(Status("RUNNING", "FAILED", trace), False, 0, 0))
+    assert found.action is Action.RESTART
+    assert found.sentence.endswith("Failed to read next byte")
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "Access denied; you need (at least one of) the SUPER privilege(s)",
+        "DDL statement couldn't be parsed. Please open a GitHub issue",
+        "but this is no longer available on the server.",
+        "Error processing row in a, internal schema size 3, but row size 2 , restart",
+    ],
+)
+def test_a_cause_that_cannot_pass_stops_with_a_remedy(cause):
+    trace = f"x\nCaused by: io.debezium.DebeziumException: {cause}"
+    found = diagnose(Facts(Status("RUNNING", "FAILED", trace), False, 0, 0))
+    assert found.action is Action.STOP
+    assert found.remedy
+
+
+def test_a_plan_names_each_setting_that_differs_and_ignores_the_connector_s_name():
+    plan = plan_from({"name": "p", "a": "1", "old": "x"}, {"a": "2", "new": "y"})
+    assert plan.action == "change"
+    assert plan.changes == (("a", "1", "2"), ("new", None, "y"), ("old", "x", None))
+    assert plan_from({"name": "p", "a": "1"}, {"a": "1"}).action == "nothing"
+    assert plan_from(None, {"a": "1"}).action == "create"
+
+
+def test_equal_sums_hide_nothing_and_a_missing_bucket_counts():
+    assert differing_buckets({1: (2, 10, 20)}, {1: (2, 10, 20)}) == []
+    assert differing_buckets({1: (2, 10, 20)}, {1: (2, 10, 21), 7: (1, 1, 1)}) == [1, 7]
+
+
+def test_rows_are_compared_as_multisets():
+    source = [("id=1", "a"), ("id=2", "b"), ("x", "h"), ("x", "h")]
+    lake = [("id=1", "A"), ("id=3", "c"), ("x", "h")]
+    assert compare_rows(source, lake) == [
+        Difference("id=1", "differs"),
+        Difference("id=2", "missing in the lake"),
+        Difference("id=3", "only in the lake"),
+        Difference("x", "missing in the lake"),
+    ]
