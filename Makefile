@@ -28,10 +28,10 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## measure: batches of the sample shop, stage by stage
-	@$(BIN)/python bench/batches.py
+	@PYTHONPATH=. $(BIN)/python bench/batches.py
 
 soak: $(READY) ## many seeded kills of job and worker under traffic, then the audit
-	@$(BIN)/python bench/soak.py
+	@PYTHONPATH=. $(BIN)/python bench/soak.py
 
 relock: $(READY) ## write the locks again after a change of versions
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \

@@ -166,8 +166,12 @@ class Connector:
         self._call("POST", f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=false")
 
     def delete(self) -> None:
-        """Remove it; topics and the lake stay."""
+        """Remove it and wait until Connect has forgotten it; topics and the lake stay."""
         self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
+        for _ in range(100):
+            if self.status() is None:
+                return
+            _pause(0.1)
 
     def _current(self) -> dict[str, str] | None:
         return self._call("GET", f"/connectors/{self.name}/config", absent_ok=True)

@@ -33,6 +33,7 @@ from ingest.local.java import java_binary
 from ingest.resources import resource
 
 LOCK = "artefacts.lock.json"
+MYSQL_PLATFORMS = ("linux-x86_64", "linux-aarch64", "mac-aarch64", "mac-x86_64")
 _MYSQL_PARTS = ("bin/mysqld", "share/", "lib/private/", "lib/plugin/", "LICENSE")
 
 
@@ -165,7 +166,7 @@ def _fetch(absent: list[Artefact]) -> None:
             java_binary(),
             f"-Divy.default.ivy.user.dir={work / 'ivy'}",
             "-jar",
-            str(_ivy_jar()),
+            str(ivy_jar()),
             "-ivy",
             str(work / "ivy.xml"),
             "-retrieve",
@@ -199,7 +200,8 @@ def _ivy_reason(log: Path) -> str:
     return f" ({useful[0]})" if useful else ""
 
 
-def _ivy_jar() -> Path:
+def ivy_jar() -> Path:
+    """The Maven resolver that pyspark carries."""
     import pyspark
 
     found = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))

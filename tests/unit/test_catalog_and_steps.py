@@ -114,7 +114,7 @@ def test_a_drop_between_two_batches_is_not_forgotten():
 
 
 def test_changes_without_a_known_schema_stop_the_batch():
-    with pytest.raises(IngestError, match="No schema of d.t"):
+    with pytest.raises(IngestError, match=r"No schema of d\.t"):
         steps(facts(at(50), at(60)), catalog(CREATE), None)
 
 

@@ -1,0 +1,103 @@
+"""The connector as desired state, its secrets, and its silences."""
+
+import json
+import time
+
+import httpx
+import pytest
+
+from ingest import config, mysql
+from ingest.connector import Connector
+from ingest.supervisor import Supervisor
+
+
+@pytest.fixture
+def pipeline(cli, server):
+    server.database("conn")
+    server.sql("CREATE TABLE conn.t (id INT PRIMARY KEY)", "INSERT INTO conn.t VALUES (1)")
+    return cli.init("conn", "conn.*")
+
+
+def streaming(connector):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        offset = connector.offset()
+        if offset and not offset.get("snapshot") and mysql.dump_threads(connector.pipeline.source):
+            return
+        time.sleep(0.3)
+    pytest.fail("the connector does not stream")
+
+
+def test_apply_is_idempotent_and_plan_shows_what_a_changed_file_means(cli, pipeline, stack):
+    assert cli("connector", "plan", str(pipeline)).stdout.startswith("create")
+    assert "created" in cli("connector", "apply", str(pipeline)).stderr
+    assert "already as desired" in cli("connector", "apply", str(pipeline)).stderr
+    text = pipeline.read_text()
+    pipeline.write_text(text.replace('tables: ["conn.*"]', 'tables: ["conn.*", "!conn.x"]'))
+    plan = cli("connector", "plan", str(pipeline)).stdout
+    assert "table.include.list" in plan
+    assert "database.password" not in plan
+    assert "changed" in cli("connector", "apply", str(pipeline)).stderr
+    connector = Connector(config.load(pipeline))
+    streaming(connector)
+    status = cli("connector", "status", str(pipeline), "--json")
+    assert json.loads(status.stdout)["healthy"] is True
+    assert cli("connector", "pause", str(pipeline)).returncode == 0
+    assert cli("connector", "resume", str(pipeline)).returncode == 0
+    assert cli("connector", "delete", str(pipeline)).returncode == 0
+    assert cli("connector", "status", str(pipeline)).returncode == 4
+
+
+def test_no_password_is_in_rest_answers_logs_or_readable_files(cli, pipeline, stack):
+    assert cli("connector", "apply", str(pipeline)).returncode == 0
+    streaming(Connector(config.load(pipeline)))
+    secrets = [
+        path.read_text()
+        for path in (stack.home / "secrets").glob("mysql_*")
+        if path.suffix != ".sql"
+    ]
+    url = stack.connect().url
+    answers = [
+        httpx.get(f"{url}{path}").text
+        for path in (
+            "/connectors/conn/config",
+            "/connectors/conn/status",
+            "/connectors/conn/tasks",
+            "/connectors?expand=info&expand=status",
+        )
+    ]
+    written = [
+        path.read_text(errors="replace")
+        for path in (stack.home / "logs").rglob("*")
+        if path.is_file()
+    ]
+    for secret in secrets:
+        assert not any(secret in text for text in [*answers, *written, pipeline.read_text()])
+    for path in (stack.home / "secrets").iterdir():
+        assert path.stat().st_mode & 0o077 == 0 or path.name == "mysql_blind"
+
+
+def test_a_killed_binlog_stream_is_noticed_and_mended_within_a_minute(cli, pipeline, server):
+    assert cli("connector", "apply", str(pipeline)).returncode == 0
+    connector = Connector(config.load(pipeline))
+    streaming(connector)
+    said: list[str] = []
+    supervisor = Supervisor(connector, said.append)
+    for (number,) in server.sql(
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
+    ):
+        server.sql(f"KILL {number}")
+    server.sql("INSERT INTO conn.t VALUES (2)")
+    target = server.sql("SELECT @@GLOBAL.gtid_executed")[0][0]
+    started = time.monotonic()
+    from ingest.connector import offset_gtids
+    from ingest.gtid import GtidSet
+
+    while time.monotonic() - started < 60:
+        supervisor.look()
+        delivered = offset_gtids(connector.offset())
+        if delivered and delivered.contains(GtidSet.parse(target)):
+            break
+        time.sleep(0.3)
+    else:
+        pytest.fail(f"nothing was delivered within 60 s; said: {said}")

@@ -1,0 +1,86 @@
+"""A continuous job: new tables, added columns and bad messages while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from ingest.ledger import Ledger
+
+
+def until(fact, seconds=90.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if fact():
+            return
+        time.sleep(0.3)
+    pytest.fail("it did not happen in time")
+
+
+def test_new_tables_columns_and_bad_messages_are_taken_in_stride(cli, mysql, stack):
+    mysql.database("live")
+    mysql.sql(
+        "CREATE TABLE live.first (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO live.first VALUES (1, 1)",
+    )
+    file = cli.init("live", "live.*")
+    lake = cli.folder / "lake" / "live"
+    log = cli.folder / "job.out"
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "ingest", "run", str(file)],
+            stdout=output,
+            stderr=output,
+            cwd=cli.folder,
+            env={**os.environ, "INGEST_HOME": str(stack.home)},
+        )
+    try:
+        ledger = Ledger(str(lake))
+        until(lambda: ledger.last() is not None or job.poll() is not None)
+        mysql.sql(
+            "CREATE TABLE live.second (id INT PRIMARY KEY, v VARCHAR(9))",
+            "INSERT INTO live.second VALUES (1, 'new')",
+            "ALTER TABLE live.first ADD COLUMN w INT NOT NULL DEFAULT 7",
+            "INSERT INTO live.first VALUES (2, 2, 2)",
+        )
+        until(lambda: "live.second" in ledger.last().tables or job.poll() is not None)
+        producer = Producer({"bootstrap.servers": stack.kafka().bootstrap_servers})
+        producer.produce("live.live.first", b"not json at all")
+        producer.flush(10)
+        mysql.sql("INSERT INTO live.first VALUES (3, 3, 3)")
+        until(lambda: any(e.rejects for e in ledger.entries(50)) or job.poll() is not None)
+        until(lambda: (lake / "_ingest" / "quarantine").exists())
+    finally:
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(120) == 0, log.read_text()
+    assert cli.once(file).returncode == 0
+    code, verdict = cli.audit(file)
+    assert (code, verdict["outcome"]) == (0, "equal"), verdict
+    (row,) = DeltaTable(str(lake / "_ingest" / "quarantine")).to_pyarrow_table().to_pylist()
+    assert bytes(row["value"]) == b"not json at all"
+    assert (row["topic"], row["partition"]) == ("live.live.first", 0)
+    assert "envelope" in row["reason"]
+    status = cli("status", str(file), "--json")
+    report = json.loads(status.stdout)
+    assert report["connector"]["healthy"] is True
+    assert report["records_not_applied"] == 0
+    assert report["transactions_not_in_kafka"] == 0
+
+
+def test_an_unsupported_ddl_stops_with_its_statement_and_loses_nothing(cli, mysql):
+    mysql.database("ddl")
+    mysql.sql("CREATE TABLE ddl.t (id INT PRIMARY KEY, v INT)", "INSERT INTO ddl.t VALUES (1, 1)")
+    file = cli.init("ddl", "ddl.*")
+    assert cli.once(file).returncode == 0
+    mysql.sql("ALTER TABLE ddl.t DROP COLUMN v", "INSERT INTO ddl.t VALUES (2)")
+    done = cli.once(file)
+    assert done.returncode == 4
+    assert "E-DDL-UNSUPPORTED" in done.stderr
+    assert "DROP COLUMN" in done.stderr.upper()
+    assert "Traceback" not in done.stderr
