@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/.ready
-LOCKS := requirements/dev.lock requirements/java.lock pyproject.toml
+LOCKS := requirements/dev.lock requirements/java.lock requirements/set_up.py pyproject.toml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench soak relock clean
@@ -44,12 +44,5 @@ clean: ## stop a stack of this folder; delete it, .venv and caches (not the shar
 
 $(READY): $(LOCKS)
 	@test -n "$(PYTHON)" || { echo "ingest needs Python 3.10 to 3.13 and found none; install one, or name it: make PYTHON=/path/to/python3 demo"; exit 2; }
-	@echo "setting up .venv with $(PYTHON) ($$($(PYTHON) -c 'import platform; print(platform.python_version())')); a second run skips this"
-	@$(PYTHON) -m venv .venv >/dev/null 2>&1 || { rm -rf .venv; \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			echo "installing python3-venv with apt-get"; apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -yq python3-venv >/dev/null && $(PYTHON) -m venv .venv; \
-		else echo "this Python has no venv module; install it once (Debian, Ubuntu: sudo apt install python3-venv) and run make again"; exit 2; fi; }
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --use-pep517 --require-hashes -r requirements/dev.lock
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m ingest.local.java || $(BIN)/python -m pip install --disable-pip-version-check -q --progress-bar on --require-hashes -r requirements/java.lock
+	@$(PYTHON) requirements/set_up.py
 	@touch $@

@@ -78,7 +78,7 @@ class Applier:
     committer: Committer
     prepared: list[TableBatch] = field(default_factory=list)
     _local: threading.local = field(default_factory=threading.local)
-    _seen: dict[TableId, SchemaVersion] = field(default_factory=dict)
+    _seen: set[TableId] = field(default_factory=set)
 
     def prepare(
         self,
@@ -89,10 +89,9 @@ class Applier:
     ) -> list[TableBatch]:
         """Cut each table's changes into steps and type them; cached until released."""
         self.prepared = []
-        high_water = previous.high_water if previous else {}
         for table, found in facts.items():
-            applied = [p for (topic, _), p in high_water.items() if topic in found.topics]
-            cut = steps(found, catalog, min(applied, default=None))
+            state = previous.tables.get(str(table)) if previous else None
+            cut = steps(found, catalog, state.position if state else None)
             key = self._key(found, cut[-1].version)
             rows = fresh.filter(
                 F.col("reason").isNull()
@@ -133,13 +132,18 @@ class Applier:
         return join(self.pipeline.lake.path, table_folder(table.database, table.name))
 
     def create_missing(self, catalog: Catalog) -> None:
-        """Create tables that have a primary key and no rows yet, so that an empty table is one."""
-        for version in catalog.current():
-            if version.key and self._seen.get(version.table) != version:
-                target = LakeTable(self.session, self.path(version.table))
+        """Create tables that have a primary key and no rows yet, so that an empty table is one.
+
+        With their first known schema: changes that wait in Kafka were made under it, and the DDLs
+        since then are applied at their places.
+        """
+        for current in catalog.current():
+            if current.key and current.table not in self._seen:
+                target = LakeTable(self.session, self.path(current.table))
                 if target.describe() is None:
-                    target.create(_readable(version), version.key)
-                self._seen[version.table] = version
+                    first = catalog.first(current.table)
+                    target.create(_readable(first), first.key)
+                self._seen.add(current.table)
 
     def apply(self, batch: TableBatch, batch_id: int) -> Applied:
         """All steps of one table, in order, in this thread's session."""

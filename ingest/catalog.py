@@ -82,6 +82,13 @@ class Catalog:
             if (low is None or version.position > low) and version.position <= high
         ]
 
+    def first(self, table: TableId) -> SchemaVersion:
+        """The oldest version of a table that has columns. Raises ``LookupError``."""
+        for version in self._ordered(table):
+            if version.columns:
+                return version
+        raise LookupError(str(table))
+
     def current(self) -> list[SchemaVersion]:
         """The newest version of every table that has not been dropped."""
         newest = (self._ordered(table)[-1] for table in sorted(self.versions))

@@ -19,7 +19,8 @@ SCHEMA = (
     "batch_id bigint, checkpoint_id string, "
     "offsets array<struct<topic: string, partition: int, start: bigint, end: bigint>>, "
     f"high_water array<struct<topic: string, partition: int, position: {SQL_TYPE}>>, "
-    "tables array<struct<name: string, path: string, version: bigint, changes: bigint>>, "
+    "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
+    f"position: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, null_records bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "started_at timestamp, seconds double, code_version string"
@@ -37,6 +38,8 @@ class TableState:
     version: int
     changes: int = 0
     """Changes of this batch; 0 for a table that it did not touch."""
+    position: Position | None = None
+    """The newest position applied so far, snapshot rows included."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,13 @@ class Entry:
                 for (t, p), position in sorted(self.high_water.items())
             ],
             "tables": [
-                {"name": n, "path": s.path, "version": s.version, "changes": s.changes}
+                {
+                    "name": n,
+                    "path": s.path,
+                    "version": s.version,
+                    "changes": s.changes,
+                    "position": s.position.as_dict() if s.position else None,
+                }
                 for n, s in sorted(self.tables.items())
             ],
             "changes": self.changes,
@@ -100,7 +109,12 @@ class Entry:
                 for h in row["high_water"] or ()
             },
             tables={
-                t["name"]: TableState(t["path"], t["version"], t["changes"])
+                t["name"]: TableState(
+                    t["path"],
+                    t["version"],
+                    t["changes"],
+                    Position.from_mapping(t["position"]) if t["position"] else None,
+                )
                 for t in row["tables"] or ()
             },
             changes=row["changes"],

@@ -189,7 +189,11 @@ class Batches:
             for name, state in (previous.tables if previous else {}).items()
         }
         for one in applied:
-            tables[str(one.table)] = TableState(one.path, one.version, one.changes)
+            name = str(one.table)
+            before = tables[name].position if name in tables else None
+            high = facts[one.table].high
+            newest = high if before is None else max(high, before)
+            tables[name] = TableState(one.path, one.version, one.changes, newest)
         positions = [f.high for f in facts.values()]
         times = [f.source_time for f in facts.values() if f.source_time]
         if previous and previous.position:

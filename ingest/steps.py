@@ -101,31 +101,30 @@ class Step:
 def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:
     """Cut a table's changes at its barriers.
 
-    ``applied``: the high-water position that earlier batches reached for this table, or None. A
-    DROP between there and the first change is a barrier, too: its rows are gone, whatever was
-    created under the name since. Raises :class:`IngestError` when no schema is known.
+    ``applied``: the newest position of this table, snapshot included, that earlier batches have
+    applied, or None. Barriers between there and the first change count, too: an added column has
+    filled rows that no change will mention again, and a DROP has removed them. Raises
+    :class:`IngestError` when no schema is known.
     """
-    earlier = [v for v in catalog.between(facts.table, applied, facts.low) if v.kind == "DROP"]
-    wipe = earlier[-1].position if earlier else None
-    version = _in_force(catalog, facts, facts.low)
+    begin = facts.low if applied is None else min(applied, facts.low)
+    version = _in_force(catalog, facts, begin)
     found: list[Step] = []
     start: Position | None = None
+    wipe: Position | None = None
     previous: SchemaVersion | None = None
-    for cut in _cuts(facts, catalog):
+    emptied = False
+    ddl = catalog.between(facts.table, begin, facts.high)
+    for cut in sorted({v.position for v in ddl} | set(facts.truncates)):
         found.append(Step(start, cut, version, wipe, previous))
-        ddl = [v for v in catalog.between(facts.table, None, cut) if v.position == cut]
-        dropped = any(v.kind == "DROP" for v in ddl)
-        previous = version if ddl and not dropped else None
+        at_cut = [v for v in ddl if v.position == cut]
+        dropped = any(v.kind == "DROP" for v in at_cut)
         wipe = cut if dropped or cut in facts.truncates else None
-        if ddl and not dropped:
-            version = ddl[-1]
+        previous = version if at_cut and not dropped and not emptied else None
+        if at_cut and not dropped:
+            version = at_cut[-1]
+        emptied = dropped
         start = cut
     return [*found, Step(start, None, version, wipe, previous)]
-
-
-def _cuts(facts: TableFacts, catalog: Catalog) -> list[Position]:
-    ddl = {v.position for v in catalog.between(facts.table, facts.low, facts.high)}
-    return sorted(ddl | set(facts.truncates))
 
 
 def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> SchemaVersion:

@@ -14,7 +14,7 @@ CHANGES = (
     "INSERT INTO crash.bag VALUES (1, 'x'), (1, 'x'), (2, NULL)",
     "DELETE FROM crash.bag WHERE a = 1 LIMIT 1",
     "UPDATE crash.bag SET b = CONCAT(COALESCE(b, ''), 'y') LIMIT 1",
-    "INSERT INTO crash.emptied VALUES (1), (2)",
+    "REPLACE INTO crash.emptied VALUES (1), (2)",
     "TRUNCATE crash.emptied",
     "INSERT INTO crash.emptied VALUES (2), (3)",
 )

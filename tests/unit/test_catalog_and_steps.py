@@ -109,8 +109,23 @@ def test_a_table_dropped_and_created_again_starts_empty():
 
 def test_a_drop_between_two_batches_is_not_forgotten():
     again = [CREATE, record(300, "DROP", []), record(310, "CREATE", [column("id")])]
-    (only,) = steps(facts(at(400), at(900)), catalog(*again), at(200))
-    assert only.wipe == Position(0, 1, 300)
+    found = steps(facts(at(400), at(900)), catalog(*again), at(200))
+    assert [step.wipe for step in found] == [None, Position(0, 1, 300), None]
+    assert found[-1].previous is None, "rows of the dropped table get no defaults of the new one"
+
+
+def test_a_column_added_between_two_batches_still_fills_the_rows_that_were_there():
+    found = steps(facts(at(600), at(900)), catalog(CREATE, ADD), at(100))
+    assert [len(step.version.columns) for step in found] == [1, 2]
+    assert found[-1].previous == found[0].version
+
+
+def test_each_of_several_ddls_between_two_batches_is_a_step_of_its_own():
+    more = record(
+        550, "ALTER", [column("id"), column("v"), column("w", defaultValueExpression="1")]
+    )
+    found = steps(facts(at(600), at(900)), catalog(CREATE, ADD, more), at(100))
+    assert [len(step.version.columns) for step in found] == [1, 2, 3]
 
 
 def test_changes_without_a_known_schema_stop_the_batch():

@@ -1,0 +1,90 @@
+"""Facts about Delta that correctness leans on, pinned. A failure here means: read the design again."""
+
+import pytest
+from delta.tables import DeltaTable
+
+from ingest.session import sibling
+
+APP, VERSION = (f"spark.databricks.delta.write.txn{name}" for name in ("AppId", "Version"))
+
+
+@pytest.fixture
+def path(spark, tmp_path):
+    path = str(tmp_path / "t")
+    spark.range(4).write.format("delta").save(path)
+    return path
+
+
+def count(spark, path):
+    return spark.read.format("delta").load(path).count()
+
+
+def test_a_second_commit_with_one_identity_is_skipped_without_a_word(spark, path):
+    session = sibling(spark)
+    session.conf.set(APP, "a")
+    session.conf.set(VERSION, "1")
+    table = DeltaTable.forPath(session, path)
+    table.delete("id = 0")
+    table.delete("id = 1")
+    assert count(spark, path) == 3
+
+
+def test_the_identity_stays_in_the_session_after_the_commit(spark, path):
+    session = sibling(spark)
+    session.conf.set(APP, "a")
+    session.conf.set(VERSION, "1")
+    DeltaTable.forPath(session, path).delete("id = 0")
+    assert session.conf.get(VERSION) == "1"
+
+
+def test_merge_takes_its_identity_from_the_session_of_the_target(spark, path):
+    session = sibling(spark)
+    session.conf.set(APP, "a")
+    session.conf.set(VERSION, "1")
+
+    def merge(target_session):
+        source = spark.range(9, 10)
+        (
+            DeltaTable.forPath(target_session, path)
+            .alias("t")
+            .merge(source.alias("s"), "t.id = s.id")
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+
+    merge(spark)
+    from ingest.table import LakeTable
+
+    assert LakeTable(spark, path).committed("a") is None
+    merge(session)
+    assert LakeTable(spark, path).committed("a") == 1
+
+
+def test_a_sibling_session_has_settings_of_its_own(spark):
+    one, other = sibling(spark), sibling(spark)
+    one.conf.set(APP, "a")
+    assert other.conf.get(APP, None) is None
+    assert spark.conf.get(APP, None) is None
+    assert one.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_an_empty_merge_still_commits_its_marker(spark, path):
+    from ingest.table import LakeTable
+
+    session = sibling(spark)
+    session.conf.set(APP, "a")
+    session.conf.set(VERSION, "7")
+    (
+        DeltaTable.forPath(session, path)
+        .alias("t")
+        .merge(spark.range(0).alias("s"), "t.id = s.id")
+        .whenMatchedDelete()
+        .execute()
+    )
+    assert LakeTable(spark, path).committed("a") == 7
+
+
+def test_a_new_table_starts_with_no_markers_and_time_travel_reads_old_versions(spark, path):
+    DeltaTable.forPath(spark, path).delete("id < 2")
+    old = spark.read.format("delta").option("versionAsOf", 0).load(path)
+    assert (old.count(), count(spark, path)) == (4, 2)
