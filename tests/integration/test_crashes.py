@@ -8,7 +8,7 @@ from ingest.ledger import Ledger
 CHANGES = (
     "INSERT INTO crash.keyed SELECT MAX(id) + 1, 1, 'new' FROM crash.keyed",
     "UPDATE crash.keyed SET v = CONCAT(v, '+') WHERE id <= 5",
-    "UPDATE crash.keyed SET id = id + 1000 WHERE id = 3",
+    "UPDATE crash.keyed SET id = 1000 + {round} WHERE id = 3",
     "DELETE FROM crash.keyed WHERE id = 7",
     "REPLACE INTO crash.keyed VALUES (3, 2, 'back')",
     "INSERT INTO crash.bag VALUES (1, 'x'), (1, 'x'), (2, NULL)",
@@ -31,8 +31,8 @@ def test_a_job_killed_at_every_failpoint_ends_equal(cli, mysql):
     )
     file = cli.init("crash", "crash.*")
     lake = str(cli.folder / "lake" / "crash")
-    for failpoint in NAMES:
-        mysql.sql(*CHANGES)
+    for round_, failpoint in enumerate(NAMES):
+        mysql.sql(*(change.format(round=round_) for change in CHANGES))
         before = Ledger(lake).last()
         marker = cli.folder / f"{failpoint}.reached"
         done = cli.once(
