@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from ingest import fingerprint, kafka, mysql
 from ingest.config import Pipeline
-from ingest.connector import Connector, offset_gtids
+from ingest.connector import Connector, delivered
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
 from ingest.mysql_types import Column, column_type
@@ -120,8 +120,7 @@ class Audit:
             time.sleep(0.3)
 
     def _covers(self, entry: Entry, connector: Connector, target: mysql.Reached) -> bool:
-        delivered = offset_gtids(connector.offset())
-        if delivered is None or not delivered.contains(target.gtids):
+        if not delivered(connector.offset(), target):
             return False
         ends = kafka.end_offsets(self.pipeline, kafka.data_topics(self.pipeline))
         applied = {place: end for place, (_, end) in entry.offsets.items()}

@@ -21,6 +21,8 @@ import yaml
 from ingest.config import Pipeline
 from ingest.errors import Exit, IngestError
 from ingest.gtid import GtidSet
+from ingest.mysql import Reached
+from ingest.position import file_number
 from ingest.resources import resource
 from ingest.topics import include_expression
 
@@ -245,6 +247,19 @@ def _message(answer: httpx.Response) -> str:
         return str(json.loads(answer.text).get("message", answer.text))[:300].rstrip(".")
     except (json.JSONDecodeError, AttributeError):
         return answer.text[:300]
+
+
+def delivered(offset: Mapping[str, Any] | None, target: Reached) -> bool:
+    """True when every change that MySQL's log held at ``target`` is in Kafka.
+
+    By GTIDs where the server has them, else by file and byte position. False during a snapshot.
+    """
+    if target.gtids.count():
+        found = offset_gtids(offset)
+        return found is not None and found.contains(target.gtids)
+    if not offset or offset.get("snapshot") or "file" not in offset:
+        return False
+    return (file_number(str(offset["file"])), int(offset["pos"])) >= (target.file, target.pos)
 
 
 def offset_gtids(offset: Mapping[str, Any] | None) -> GtidSet | None:

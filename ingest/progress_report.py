@@ -121,14 +121,17 @@ def gather(pipeline: Pipeline) -> ProgressReport:
 
 
 def not_delivered(pipeline: Pipeline) -> int | None:
-    """MySQL transactions whose changes are not known to be in Kafka; None during a snapshot."""
+    """MySQL transactions whose changes are not known to be in Kafka.
+
+    None during a snapshot, and on a server without GTIDs, where they cannot be counted.
+    """
     with mysql.connected(pipeline.source) as cursor:
         target = mysql.reached(cursor)
     try:
-        delivered = offset_gtids(Connector(pipeline).offset())
+        there = offset_gtids(Connector(pipeline).offset())
     except IngestError:
         return None
-    return target.gtids.minus_count(delivered) if delivered is not None else None
+    return target.gtids.minus_count(there) if there is not None else None
 
 
 def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:

@@ -23,13 +23,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import kafka, mysql, session, source, topics
 from ingest.config import Pipeline
-from ingest.connector import Connector, offset_gtids
+from ingest.connector import Connector, delivered, offset_gtids
 from ingest.errors import Exit, IngestError
+from ingest.gtid import GtidSet
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
 from ingest.names import checkpoint_path
 from ingest.pipeline import Batches, BatchReport
-from ingest.position import file_number
 from ingest.progress import CheckpointFacts, Create, Rebuild, Refuse, Resume, decide
 from ingest.storage import Storage
 from ingest.supervisor import Supervisor
@@ -90,12 +90,11 @@ class Run:
         while not self._stop.is_set():
             supervisor.look()
             offset = connector.offset()
-            delivered = offset_gtids(offset)
-            if delivered is not None and _covers(offset or {}, delivered, target):
+            if delivered(offset, target):
                 return
             if time.monotonic() - said > 5:
                 said = time.monotonic()
-                self.say(_waiting_for(offset, delivered, target))
+                self.say(_waiting_for(offset, target))
             self._stop.wait(0.2)
 
     def _stream(self, spark: SparkSession, supervisor: Supervisor, *, once: bool) -> None:
@@ -210,19 +209,12 @@ def refuse_unwritable(lake: str) -> None:
         ) from None
 
 
-def _covers(offset: dict[str, Any], delivered: Any, target: mysql.Reached) -> bool:
-    if target.gtids.count():
-        return bool(delivered.contains(target.gtids))
-    place = (file_number(str(offset["file"])), int(offset["pos"]))
-    return place >= (target.file, target.pos)
-
-
-def _waiting_for(offset: dict[str, Any] | None, delivered: Any, target: mysql.Reached) -> str:
+def _waiting_for(offset: dict[str, Any] | None, target: mysql.Reached) -> str:
     if offset is None:
         return "waiting for the connector's first records …"
     if offset.get("snapshot"):
         return "waiting for the snapshot to reach Kafka …"
-    missing = target.gtids.minus_count(delivered) if delivered else 0
+    missing = target.gtids.minus_count(offset_gtids(offset) or GtidSet())
     return f"waiting for {missing:,} transactions to reach Kafka …"
 
 

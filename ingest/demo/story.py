@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pymysql
-from pymysql.cursors import Cursor
 from pyspark.sql import SparkSession
 
 from ingest import config, first_file, session
@@ -26,7 +24,7 @@ from ingest.demo.view import Picture, View
 from ingest.errors import Exit, IngestError
 from ingest.ledger import Ledger, age
 from ingest.local import process
-from ingest.local.mysql import ADMIN, PIPELINE
+from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.names import join
 from ingest.progress_report import not_delivered, pending
@@ -59,7 +57,7 @@ class Demo:
             self._prepare(stack)
             pipeline = self._pipeline(stack)
             self._snapshot(stack, pipeline)
-            traffic = Traffic(lambda: self._admin(stack), per_second=60)
+            traffic = Traffic(stack.mysql().admin, per_second=60)
             writer = threading.Thread(target=traffic.run, args=(stopping,), daemon=True)
             self._live(stack, pipeline, traffic, writer, stopping)
             self._prove(stack, pipeline)
@@ -82,7 +80,7 @@ class Demo:
         shutil.rmtree(self.home / "lake", ignore_errors=True)
         (self.home / "pipeline.yaml").unlink(missing_ok=True)
         stack.up({}, self.view.say)
-        with self._admin(stack) as connection, connection.cursor() as cursor:
+        with stack.mysql().admin() as connection, connection.cursor() as cursor:
             world.create(cursor)
             rows = world.rows(cursor)
         self.view.say(f"a small shop is in MySQL: {len(world.TABLES)} tables, {rows:,} rows")
@@ -184,7 +182,7 @@ class Demo:
         self._wait(stack, pipeline, traffic, 2)
         health = next(part for part in stack.status() if part.part == "connect")
         _check(health.state == "died", "the stack did not notice that the worker died")
-        with self._admin(stack) as connection, connection.cursor() as cursor:
+        with stack.mysql().admin() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.gtid_executed")
         stack.up({})
         self._picture.connect = "restarted"
@@ -197,7 +195,7 @@ class Demo:
         )
 
     def _ddl(self, stack: Stack) -> None:
-        with self._admin(stack) as connection, connection.cursor() as cursor:
+        with stack.mysql().admin() as connection, connection.cursor() as cursor:
             cursor.execute("ALTER TABLE shop.customers ADD COLUMN points INT NOT NULL DEFAULT 5")
             cursor.execute("UPDATE shop.customers SET points = 50 WHERE id <= 20")
         self.view.say("DDL     ALTER TABLE shop.customers ADD COLUMN points INT NOT NULL DEFAULT 5")
@@ -318,18 +316,6 @@ class Demo:
         picture.memory_bytes = stack.resident_bytes() + job + me
         self._peak = max(self._peak, picture.memory_bytes)
         self.view.show(picture)
-
-    def _admin(self, stack: Stack) -> pymysql.connections.Connection[Cursor]:
-        mysql = stack.mysql()
-        return pymysql.connect(
-            host="127.0.0.1",
-            port=mysql.port,
-            user=ADMIN,
-            password=mysql.secret(ADMIN).read_text(),
-            charset="utf8mb4",
-            autocommit=True,
-            init_command="SET time_zone = '+00:00'",
-        )
 
 
 def proof_line(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pymysql
+from pymysql.cursors import Cursor
 
 from ingest.errors import Exit, IngestError
 from ingest.local import artefacts, libaio, process
@@ -130,16 +131,23 @@ class MySql:
         write_secret(script, "\n".join(["SET sql_log_bin=0;", *statements, ""]))
         return script
 
+    def admin(self) -> pymysql.connections.Connection[Cursor]:
+        """A connection of the administrator's, in UTC, with autocommit."""
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=ADMIN,
+            password=self.secret(ADMIN).read_text(),
+            connect_timeout=3,
+            charset="utf8mb4",
+            autocommit=True,
+            init_command="SET time_zone = '+00:00'",
+        )
+
     def healthy(self) -> str | None:
         """None when the server answers, else why not."""
         try:
-            connection = pymysql.connect(
-                host="127.0.0.1",
-                port=self.port,
-                user=ADMIN,
-                password=self.secret(ADMIN).read_text(),
-                connect_timeout=3,
-            )
+            connection = self.admin()
         except (pymysql.MySQLError, OSError) as failure:
             return str(failure.args[-1] if failure.args else failure)
         connection.close()

@@ -13,7 +13,6 @@ from typing import Any
 
 import pymysql
 
-from ingest.local.mysql import ADMIN
 from ingest.local.stack import Stack
 
 
@@ -21,18 +20,8 @@ from ingest.local.stack import Stack
 class Server:
     stack: Stack
 
-    def connect(self, **options: Any) -> pymysql.connections.Connection:
-        mysql = self.stack.mysql()
-        return pymysql.connect(
-            host="127.0.0.1",
-            port=mysql.port,
-            user=ADMIN,
-            password=mysql.secret(ADMIN).read_text(),
-            charset="utf8mb4",
-            autocommit=True,
-            init_command="SET time_zone = '+00:00'",
-            **options,
-        )
+    def connect(self) -> pymysql.connections.Connection:
+        return self.stack.mysql().admin()
 
     def sql(self, *statements: str) -> list[tuple]:
         """Run statements in one session; returns the rows of the last."""

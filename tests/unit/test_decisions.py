@@ -4,8 +4,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ingest.connector import Status, plan_from
+from ingest.connector import Status, delivered, plan_from
+from ingest.gtid import GtidSet
 from ingest.manifest import Entry, TableState, offsets_from_log, ranges
+from ingest.mysql import Reached
 from ingest.names import app_id, txn_version
 from ingest.position import Position
 from ingest.progress import CheckpointFacts, Create, Rebuild, Refuse, Resume, decide
@@ -160,3 +162,22 @@ def test_rows_are_compared_as_multisets():
         Difference("id=3", "only in the lake"),
         Difference("x", "missing in the lake"),
     ]
+
+
+UUID = "320ee8b1-e592-11f1-acbf-02fc00000001"
+
+
+@pytest.mark.parametrize(
+    ("offset", "gtids", "expected"),
+    [
+        (None, f"{UUID}:1-5", False),
+        ({"snapshot": "INITIAL", "gtids": f"{UUID}:1-9"}, f"{UUID}:1-5", False),
+        ({"gtids": f"{UUID}:1-4", "file": "b.000009", "pos": 9}, f"{UUID}:1-5", False),
+        ({"gtids": f"{UUID}:1-5", "file": "b.000001", "pos": 1}, f"{UUID}:1-5", True),
+        ({"file": "b.000002", "pos": 99}, "", False),
+        ({"file": "b.000002", "pos": 100}, "", True),
+        ({"file": "b.000010", "pos": 4}, "", True),
+    ],
+)
+def test_everything_is_delivered_only_when_the_stored_offset_covers_it(offset, gtids, expected):
+    assert delivered(offset, Reached(2, 100, GtidSet.parse(gtids))) is expected
