@@ -21,7 +21,7 @@ from ingest.mysql_types import ColumnType, Kind, column_type
 ENVELOPE = (
     "before string, after string, op string, ts_us bigint, "
     "source struct<db: string, table: string, file: string, pos: bigint, row: int, "
-    "snapshot: string, ts_us: bigint, gtid: string>, _corrupt string"
+    "snapshot: string, ts_us: bigint>, _corrupt string"
 )
 """The part of Debezium's envelope that is read; row images as the JSON text they are."""
 
@@ -36,7 +36,7 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
 
     In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp``.
     Out: the same, plus ``database, table, op, position, committed_at timestamp, snapshot string,
-    gtid string, before string, after string, key_json string, reason string``. ``reason`` is null
+    before string, after string, key_json string, reason string``. ``reason`` is null
     for a readable change; ``position`` is never null then.
     """
     text = F.col("value").cast("string")
@@ -62,7 +62,6 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
             ).alias("position"),
             F.timestamp_micros(source["ts_us"]).alias("committed_at"),
             source["snapshot"].alias("snapshot"),
-            source["gtid"].alias("gtid"),
             F.col("envelope.before").alias("before"),
             F.col("envelope.after").alias("after"),
             F.col("key").cast("string").alias("key_json"),

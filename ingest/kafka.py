@@ -96,7 +96,7 @@ class GroupOffsets:
         """Commit; a failure here costs an ordinary lag tool some accuracy and the lake nothing."""
         places = [TopicPartition(t, p, offset) for (t, p), offset in offsets.items()]
         try:
-            self._consumer.commit(offsets=places, asynchronous=True)
+            self._consumer.commit(offsets=places, asynchronous=False)
         except KafkaException:
             return
 

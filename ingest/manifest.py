@@ -21,7 +21,7 @@ SCHEMA = (
     f"high_water array<struct<topic: string, partition: int, position: {SQL_TYPE}>>, "
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
     f"position: {SQL_TYPE}>>, "
-    "changes bigint, rejects bigint, null_records bigint, "
+    "changes bigint, rejects bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "started_at timestamp, seconds double, code_version string"
 )
@@ -53,7 +53,6 @@ class Entry:
     tables: Mapping[str, TableState]
     changes: int
     rejects: int
-    null_records: int
     position: Position | None
     source_time: datetime | None
     schema_offset: int
@@ -86,7 +85,6 @@ class Entry:
             ],
             "changes": self.changes,
             "rejects": self.rejects,
-            "null_records": self.null_records,
             "position": self.position.as_dict() if self.position else None,
             "source_time": self.source_time,
             "schema_offset": self.schema_offset,
@@ -119,7 +117,6 @@ class Entry:
             },
             changes=row["changes"],
             rejects=row["rejects"],
-            null_records=row["null_records"],
             position=Position.from_mapping(row["position"]) if row["position"] else None,
             source_time=row["source_time"],
             schema_offset=row["schema_offset"],

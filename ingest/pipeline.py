@@ -36,7 +36,6 @@ class BatchReport:
     """What a batch did, for whoever watches."""
 
     entry: Entry
-    pending: int | None = None
 
 
 class Batches:
@@ -208,7 +207,6 @@ class Batches:
             tables=tables,
             changes=sum(f.changes for f in facts.values()),
             rejects=0,
-            null_records=0,
             position=max(positions, default=None),
             source_time=max(times, default=None),
             schema_offset=self._schemas.offset,
@@ -246,7 +244,6 @@ def _facts(changes: DataFrame) -> dict[TableId, TableFacts]:
             F.max(F.unix_micros("committed_at")).alias("source_time_us"),
             F.collect_set(truncate).alias("truncates"),
             F.collect_set(F.json_object_keys("key_json")).alias("keys"),
-            F.max("gtid").alias("gtid"),
         )
         .collect()
     )

@@ -50,6 +50,7 @@ class Run:
     say: Say
     report: Callable[[BatchReport], None]
     _stop: threading.Event = field(default_factory=threading.Event)
+    _in_hand: threading.Lock = field(default_factory=threading.Lock)
     _failure: list[Exception] = field(default_factory=list)
 
     def execute(self, *, once: bool) -> None:
@@ -137,7 +138,12 @@ class Run:
     ) -> StreamingQuery:
         def apply(batch: Any, batch_id: int) -> None:
             try:
-                batches.apply(batch, batch_id)
+                with self._in_hand:
+                    if self._stop.is_set():
+                        raise _StoppingError
+                    batches.apply(batch, batch_id)
+            except _StoppingError:
+                raise
             except Exception as failure:
                 # Spark would hand it on as the text of a Python traceback.
                 self._failure.append(failure)
@@ -160,13 +166,21 @@ class Run:
                 supervisor.look()
                 if self._stop.is_set():
                     self.say("stopping after the batch in hand …")
+                    with self._in_hand:  # waits for the batch that is being applied
+                        pass
                     query.stop()
-                    return
+                    break
         except StreamingQueryException as failure:
-            cause = self._failure[-1] if self._failure else failure
+            if not self._failure and not self._stop.is_set():
+                self._failure.append(failure)
+        for cause in self._failure:
             if isinstance(cause, IngestError):
-                raise cause from None
+                raise cause
             raise _translated(cause, self.log) from None
+
+
+class _StoppingError(Exception):
+    """A batch that would begin while the run ends: nothing of it is done, it comes again."""
 
 
 _PLANNED = {

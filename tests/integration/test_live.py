@@ -8,9 +8,10 @@ import sys
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from deltalake import DeltaTable
 
+from ingest import config, kafka
 from ingest.ledger import Ledger
 
 
@@ -66,6 +67,12 @@ def test_new_tables_columns_and_bad_messages_are_taken_in_stride(cli, mysql, sta
     assert bytes(row["value"]) == b"not json at all"
     assert (row["topic"], row["partition"]) == ("live.live.first", 0)
     assert "envelope" in row["reason"]
+    newest = ledger.last()
+    place = ("live.live.first", 0)
+    consumer = kafka.client(config.load(file))
+    (committed,) = consumer.committed([TopicPartition(*place)], timeout=10)
+    consumer.close()
+    assert committed.offset == newest.offsets[place][1], "ordinary lag tools see what is applied"
     status = cli("status", str(file), "--json")
     report = json.loads(status.stdout)
     assert report["connector"]["healthy"] is True

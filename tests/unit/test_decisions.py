@@ -24,7 +24,6 @@ def entry(batch_id=3, checkpoint="abc", tables=None):
         tables=tables or {},
         changes=4,
         rejects=0,
-        null_records=0,
         position=Position(0, 1, 7),
         source_time=None,
         schema_offset=2,
