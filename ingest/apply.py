@@ -184,27 +184,32 @@ class Applier:
             self.committer.once(target, identity, lambda: _merge(target, source, plan))
         else:
             self.committer.once(
-                target, identity, lambda: self._merge_multiset(target, good, columns, batch_id)
+                target,
+                identity,
+                lambda: self._merge_multiset(target, good, columns, identity, batch_id),
             )
 
     def _merge_multiset(
-        self, target: LakeTable, changes: DataFrame, columns: list[str], batch_id: int
+        self,
+        target: LakeTable,
+        changes: DataFrame,
+        columns: list[str],
+        step: Identity,
+        batch_id: int,
     ) -> None:
         net = multiset.net_changes(dedup.once(changes))
         source = multiset.numbered(net, target.frame()).persist()
         try:
             absent = multiset.missing(source)
             if not absent.isEmpty():
-                rows = quarantine.rows(absent, batch_id)
+                # In a session of its own: this one is about to carry the MERGE's identity.
+                app = app_id(self.pipeline.name, self.checkpoint_id, target.path, "quarantine")
                 self.committer.append_once(
-                    target.session,
+                    sibling(self.session),
                     quarantine_path(self.pipeline.lake.path),
                     quarantine.SCHEMA,
-                    rows,
-                    Identity(
-                        app_id(self.pipeline.name, self.checkpoint_id, target.path, "quarantine"),
-                        batch_id,
-                    ),
+                    quarantine.rows(absent, batch_id),
+                    Identity(app, step.version),
                 )
             _merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
         finally:

@@ -43,6 +43,7 @@ class Batches:
 
     def __init__(
         self,
+        session: SparkSession,
         pipeline: Pipeline,
         checkpoint_id: str,
         checkpoint: Storage,
@@ -59,7 +60,9 @@ class Batches:
         self._committer = Committer()
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
-        self._appliers: Applier | None = None
+        # Of the run's session, not of a batch's: Spark hands each batch a session object of its
+        # own, and sessions cloned from it would pile up batch by batch.
+        self._applier = Applier(pipeline, checkpoint_id, session, self._committer)
 
     def apply(self, batch: DataFrame, batch_id: int) -> None:
         """One micro-batch: decode, order, quarantine, apply, manifest, offsets.
@@ -84,7 +87,7 @@ class Batches:
         try:
             facts = _facts(changes)
             fresh = dedup.fresh(changes, previous.high_water if previous else {})
-            tables = self._applier(batch).prepare(fresh, facts, self._schemas.catalog, previous)
+            tables = self._applier.prepare(fresh, facts, self._schemas.catalog, previous)
             rejects = self._quarantine(changes, tables, batch_id)
             applied = self._apply_tables(tables, batch_id)
             entry = self._entry(batch_id, offsets, previous, facts, applied)
@@ -96,7 +99,7 @@ class Batches:
             )
             self._publish(batch, entry)
         finally:
-            for table in self._appliers.prepared if self._appliers else ():
+            for table in self._applier.prepared:
                 table.release()
             changes.unpersist()
         self._group.commit({place: end for place, (_, end) in offsets.items()})
@@ -104,10 +107,10 @@ class Batches:
         self._newest = entry
         self._report(BatchReport(entry))
 
-    def ensure_tables(self, session: SparkSession) -> None:
+    def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
         self._schemas.read_to_end()
-        self._applier_for(session).create_missing(self._schemas.catalog)
+        self._applier.create_missing(self._schemas.catalog)
 
     def close(self) -> None:
         """End the threads and leave Kafka."""
@@ -137,14 +140,6 @@ class Batches:
         text = self._checkpoint.read(f"offsets/{batch_id}")
         return manifest.offsets_from_log(text) if text is not None else {}
 
-    def _applier(self, batch: DataFrame) -> Applier:
-        return self._applier_for(batch.sparkSession)
-
-    def _applier_for(self, session: SparkSession) -> Applier:
-        if self._appliers is None or self._appliers.session is not session:
-            self._appliers = Applier(self.pipeline, self.checkpoint_id, session, self._committer)
-        return self._appliers
-
     def _quarantine(self, changes: DataFrame, tables: list[TableBatch], batch_id: int) -> int:
         """Set aside what could not be read, before any table is touched; returns how many."""
         rejects = quarantine.rows(changes.filter(F.col("reason").isNotNull()), batch_id)
@@ -164,8 +159,7 @@ class Batches:
 
     def _apply_tables(self, tables: list[TableBatch], batch_id: int) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""
-        assert self._appliers is not None
-        futures = [self._pool.submit(self._appliers.apply, table, batch_id) for table in tables]
+        futures = [self._pool.submit(self._applier.apply, table, batch_id) for table in tables]
         wait(futures)  # all of them: a replay must not meet a thread of its own past
         applied = [future.result() for future in futures]
         reached("tables_committed", batch_id)

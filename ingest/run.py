@@ -113,13 +113,13 @@ class Run:
             )
         checkpoint_id = self._checkpoint_id(checkpoint, decision)
         starting = decision.starting_offsets if isinstance(decision, Rebuild) else None
-        batches = Batches(self.pipeline, checkpoint_id, checkpoint, newest, self.report)
+        batches = Batches(spark, self.pipeline, checkpoint_id, checkpoint, newest, self.report)
         try:
-            batches.ensure_tables(spark)
+            batches.ensure_tables()
             query = self._start(spark, batches, starting, once=once)
             self._watch(query, supervisor)
             if not self._stop.is_set():
-                batches.ensure_tables(spark)
+                batches.ensure_tables()
         finally:
             batches.close()
 
