@@ -19,7 +19,7 @@ from ingest.mysql_types import Column as SourceColumn
 from ingest.mysql_types import ColumnType, Kind, column_type
 
 ENVELOPE = (
-    "before string, after string, op string, ts_us bigint, "
+    "before string, after string, op string, "
     "source struct<db: string, table: string, file: string, pos: bigint, row: int, "
     "snapshot: string, ts_us: bigint>, _corrupt string"
 )
@@ -43,7 +43,7 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
     envelope = F.from_json(text, ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
     source = F.col("envelope.source")
     operation = F.col("envelope.op")
-    file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
+    file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1).try_cast("bigint")
     part = F.when(operation == "d", position.PART_DELETE).otherwise(position.PART_WRITE)
     return (
         records.filter(F.col("value").isNotNull())
@@ -55,7 +55,7 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
             operation.alias("op"),
             F.struct(
                 F.lit(epoch).alias("epoch"),
-                F.when(file_number != "", file_number.cast("bigint")).alias("file"),
+                file_number.alias("file"),
                 source["pos"].alias("pos"),
                 F.coalesce(source["row"], F.lit(0)).alias("row"),
                 part.alias("part"),
@@ -82,7 +82,7 @@ def _envelope_reason(source: Column, operation: Column, file_number: Column) -> 
             source["db"].isNull()
             | source["table"].isNull()
             | source["pos"].isNull()
-            | (F.coalesce(file_number, F.lit("")) == ""),
+            | file_number.isNull(),
             "envelope has no source position",
         )
         .when(
@@ -177,11 +177,21 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     return reason
 
 
-_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS}
+_RANGES = {
+    Kind.DATE: (-719_528, 2_932_896),  # 0000-01-01 to 9999-12-31, in days
+    Kind.DATETIME: (-62_167_219_200_000_000, 253_402_300_799_999_999),  # the same, in microseconds
+    Kind.TIME: (-3_020_399_999_999, 3_020_399_999_999),  # -838:59:59.999999 and its opposite
+}
+"""What MySQL's types can hold. A number beyond is nobody's value, and arithmetic on it could raise,
+which would stop the batch for ever instead of setting the row aside."""
+
+_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS, *_RANGES}
 
 
 def value(raw: Column, column: ColumnType) -> Column:
     """One value: from the type its JSON was parsed with to the lake's type. NULL stays NULL."""
+    if column.kind in _RANGES:
+        raw = F.when(raw.between(*_RANGES[column.kind]), raw)
     if column.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP):
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
@@ -200,7 +210,10 @@ def value(raw: Column, column: ColumnType) -> Column:
         srid = F.coalesce(raw.getField("srid"), F.lit(0))
         return F.when(
             raw.isNotNull(),
-            F.struct(srid.alias("srid"), F.unbase64(raw.getField("wkb")).alias("wkb")),
+            F.struct(
+                srid.alias("srid"),
+                F.try_to_binary(raw.getField("wkb"), F.lit("base64")).alias("wkb"),
+            ),
         )
     return raw
 

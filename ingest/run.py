@@ -38,6 +38,9 @@ from ingest.table import LakeTable
 IDENTITY_FILE = "ingest.identity"
 """Inside the checkpoint: pipeline name and checkpoint id. Minted once, gone with the checkpoint."""
 
+_WORKER_RESTART = 60.0
+"""Seconds that `--once` waits for a Connect worker that does not answer."""
+
 Say = Callable[[str], None]
 
 
@@ -88,9 +91,17 @@ class Run:
     ) -> None:
         """Return when Kafka holds every change up to ``target``."""
         said = 0.0
+        answered = time.monotonic()
         while not self._stop.is_set():
             supervisor.look()
-            offset = connector.offset()
+            try:
+                offset = connector.offset()
+            except IngestError:  # a worker that restarts is given a minute
+                if time.monotonic() - answered > _WORKER_RESTART:
+                    raise
+                self._stop.wait(1)
+                continue
+            answered = time.monotonic()
             if delivered(offset, target):
                 return
             if time.monotonic() - said > 5:

@@ -52,6 +52,10 @@ def test_an_envelope_becomes_a_change_with_its_position(spark):
         (b'{"op":"m","source":{"db":"d","table":"t","file":"b.1","pos":1}}', "unknown operation"),
         (b'{"op":"c","source":{"db":"d","table":"t","file":"b.1","pos":1}}', "no after image"),
         (b'{"op":"c","source":{"db":"d","table":"t","file":"b","pos":1}}', "no source position"),
+        (
+            b'{"op":"c","source":{"db":"d","table":"t","file":"b.99999999999999999999","pos":1}}',
+            "no source position",
+        ),
     ],
 )
 def test_what_is_no_change_gets_a_reason_and_keeps_its_bytes(spark, value, reason):
@@ -118,6 +122,9 @@ def test_bytes_and_bits_are_read_exactly(spark):
         (column("c", "TIMESTAMP"), "yesterday"),
         (column("c", "BLOB"), "***"),
         (column("c", "BIGINT UNSIGNED"), 10**30),
+        (column("c", "TIME"), -(2**63)),
+        (column("c", "DATETIME"), 2**62),
+        (column("c", "DATE"), 2**31 - 1),
     ],
 )
 def test_a_value_that_does_not_fit_is_rejected_and_never_nulled(spark, col, sent):
