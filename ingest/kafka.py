@@ -41,7 +41,7 @@ def refuse_away(pipeline: Pipeline) -> None:
     """Raise :class:`IngestError` when the broker does not answer."""
     consumer = client(pipeline)
     try:
-        consumer.list_topics(timeout=_TIMEOUT)
+        consumer.list_topics(timeout=_TIMEOUT / 2)
     except KafkaException as failure:
         raise IngestError(
             "E-KAFKA-AWAY",

@@ -7,8 +7,8 @@ from tests.support.server import Cli, Server
 
 
 @pytest.fixture
-def cli(stack: Stack, tmp_path: Path) -> Cli:
-    return Cli(stack, tmp_path)
+def cli(stack: Stack, tmp_path: Path, spark) -> Cli:
+    return Cli(stack, tmp_path, spark)
 
 
 @pytest.fixture

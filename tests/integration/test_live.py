@@ -61,8 +61,8 @@ def test_new_tables_columns_and_bad_messages_are_taken_in_stride(cli, mysql, sta
         job.send_signal(signal.SIGTERM)
         assert job.wait(120) == 0, log.read_text()
     assert cli.once(file).returncode == 0
-    code, verdict = cli.audit(file)
-    assert (code, verdict["outcome"]) == (0, "equal"), verdict
+    equal, verdict = cli.audit(file)
+    assert equal, verdict
     (row,) = DeltaTable(str(lake / "_ingest" / "quarantine")).to_pyarrow_table().to_pylist()
     assert bytes(row["value"]) == b"not json at all"
     assert (row["topic"], row["partition"]) == ("live.live.first", 0)
