@@ -132,22 +132,42 @@ def test_a_busy_port(cli, tmp_path):
     assert all(part.state == "stopped" for part in Stack.at(tmp_path / "busy").status())
 
 
-def test_a_corrupted_artefact_and_an_absent_one(cli, tmp_path):
-    original = artefacts.group("kafka")[0]
-    cache = tmp_path / "cache"
-    for entry in artefacts.group("kafka"):
-        path = cache / "artefacts" / entry.group / entry.file_name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(entry.path)
-    damaged = cache / "artefacts" / original.group / original.file_name
+@pytest.fixture
+def cache(tmp_path):
+    """A cache of one's own, filled with links to the shared one."""
+    folder = tmp_path / "cache"
+    for name in ("kafka", "connect", "logging"):
+        for entry in artefacts.group(name):
+            path = folder / "artefacts" / entry.group / entry.file_name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.symlink_to(entry.path)
+    return folder
+
+
+def test_a_corrupted_artefact(cli, cache, tmp_path):
+    entry = artefacts.group("kafka")[0]
+    damaged = cache / "artefacts" / entry.group / entry.file_name
     damaged.unlink()
     damaged.write_bytes(b"not a jar")
-    env = {"INGEST_CACHE": str(cache)}
-    home = str(tmp_path / "corrupt")
-    refused(
-        cli("local", "up", "--home", home, env=env), "E-ARTEFACT-HASH", original.coordinate, "rm "
-    )
-    assert not (tmp_path / "corrupt" / "state.json").exists()
+    home = tmp_path / "corrupt"
+    done = cli("local", "up", "--home", str(home), env={"INGEST_CACHE": str(cache)})
+    refused(done, "E-ARTEFACT-HASH", entry.coordinate, "rm ")
+    assert not (home / "state.json").exists()
+
+
+def test_an_artefact_that_cannot_be_fetched(cli, cache, tmp_path):
+    entry = artefacts.group("kafka")[0]
+    (cache / "artefacts" / entry.group / entry.file_name).unlink()
+    nowhere = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
+    home = tmp_path / "absent"
+    env = {"INGEST_CACHE": str(cache), "JAVA_TOOL_OPTIONS": nowhere}
+    done = cli("local", "up", "--home", str(home), env=env)
+    assert done.returncode == 4
+    assert "E-ARTEFACT-ABSENT" in done.stderr
+    assert entry.coordinate in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (home / "state.json").exists()
 
 
 def test_the_embedded_stack_tells_scripts_how_to_connect(cli, stack):
