@@ -83,6 +83,9 @@ def soak(stack: Stack, folder: Path, seconds: float, rng: random.Random) -> int:
     verdict = Audit(pipeline, spark, print, wait=300).execute()
     spark.stop()
     job.stop()
+    for table in verdict.tables:
+        for example in table.examples:
+            print(f"  {table.name}  {example.key}: {example.found}")
     differences = sum(table.differences for table in verdict.tables)
     print(
         f"{traffic.transactions:,} transactions, kills {kills}: {verdict.outcome}, "

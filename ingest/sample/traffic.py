@@ -74,7 +74,7 @@ def place_order(cursor: Cursor, rng: random.Random) -> bool:
     if rng.random() < 0.7:
         cursor.execute(
             "INSERT INTO shop.payments VALUES (%s, 'card', %s, JSON_OBJECT('t', %s), %s)",
-            (order, _money(rng), rng.random(), _moment(rng)),
+            (order, _money(rng), rng.randint(1, 10**9), _moment(rng)),
         )
         cursor.execute("UPDATE shop.orders SET status = 'paid' WHERE id = %s", (order,))
     return True
