@@ -82,8 +82,15 @@ class Kafka:
         )
         java = java_command("kafka", self.home, ("kafka",), "512m")
         if not (self.home / "kafka" / "data" / "meta.properties").exists():
+            # One id in 64 begins with a dash, which the tool would take for an option of its own.
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)]
+            tool = [
+                "kafka.tools.StorageTool",
+                "format",
+                f"--cluster-id={cluster}",
+                "-c",
+                str(config),
+            ]
             done = subprocess.run([*java, *tool], capture_output=True, text=True)
             if done.returncode != 0:
                 raise IngestError(
