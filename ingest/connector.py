@@ -249,6 +249,11 @@ def _message(answer: httpx.Response) -> str:
         return answer.text[:300]
 
 
+def is_snapshotting(offset: Mapping[str, Any] | None) -> bool:
+    """True until the stored offset is one of the binlog's: before the first, and in a snapshot."""
+    return offset is None or bool(offset.get("snapshot"))
+
+
 def delivered(offset: Mapping[str, Any] | None, target: Reached) -> bool:
     """True when every change that MySQL's log held at ``target`` is in Kafka.
 

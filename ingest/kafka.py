@@ -14,7 +14,9 @@ from ingest.names import consumer_group
 _TIMEOUT = 10.0
 
 
-class _Silent:
+class Silent:
+    """A logger for librdkafka that says nothing."""
+
     def log(self, *_: object, **__: object) -> None:
         """Librdkafka would print on stderr what we raise."""
 
@@ -33,7 +35,7 @@ def client(pipeline: Pipeline) -> Consumer:
             "socket.connection.setup.timeout.ms": 5_000,
             **pipeline.kafka.properties,
         },
-        logger=_Silent(),
+        logger=Silent(),
     )
 
 

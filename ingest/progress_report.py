@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest import kafka, mysql
 from ingest.config import Pipeline
-from ingest.connector import Connector, offset_gtids
+from ingest.connector import Connector, is_snapshotting, offset_gtids
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
@@ -37,7 +37,7 @@ def connector_health(pipeline: Pipeline) -> ConnectorHealth:
             False, f"there is no connector {pipeline.name!r}; `ingest run` creates it", "ABSENT"
         )
     offset = connector.offset()
-    snapshotting = offset is None or bool(offset.get("snapshot"))
+    snapshotting = is_snapshotting(offset)
     streams = mysql.dump_threads(pipeline.source)
     if streams == 0 and not snapshotting and status.task == "RUNNING":
         # One look cannot tell a reconnect from a silence; look again before calling it silent.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ingest import mysql
-from ingest.connector import Connector, Status
+from ingest.connector import Connector, Status, is_snapshotting
 from ingest.errors import Exit, IngestError
 
 LOOK_EVERY = 3.0
@@ -118,7 +118,6 @@ class Supervisor:
         self._restarts = 0
         self._next_restart = 0.0
         self._said = ""
-        self._away_since: float | None = None
 
     def look(self) -> None:
         """Look if it is time. Raises :class:`IngestError` for a cause that cannot pass."""
@@ -150,7 +149,7 @@ class Supervisor:
     def _facts(self, now: float) -> Facts:
         status = self._connector.status()
         offset = self._connector.offset()
-        snapshotting = offset is None or bool(offset.get("snapshot"))
+        snapshotting = is_snapshotting(offset)
         try:
             streams: int | None = mysql.dump_threads(self._connector.pipeline.source)
         except IngestError as failure:

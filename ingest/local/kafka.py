@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ingest.errors import Exit, IngestError
+from ingest.kafka import Silent
 from ingest.local import artefacts, process
 from ingest.local.java import java_binary
 from ingest.resources import resource
@@ -103,17 +104,9 @@ class Kafka:
 
     def healthy(self) -> str | None:
         """None when the broker answers a metadata request, else why not."""
-        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "logger": _SILENT}
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "logger": Silent()}
         try:
             AdminClient(settings).list_topics(timeout=3)
         except KafkaException as failure:
             return str(failure.args[0].str())
         return None
-
-
-class _Silent:
-    def log(self, *_: object, **__: object) -> None:
-        """Librdkafka says on stderr what ``healthy`` already returns."""
-
-
-_SILENT = _Silent()
