@@ -90,13 +90,8 @@ class Batches:
             tables = self._applier.prepare(fresh, facts, self._schemas.catalog, previous)
             rejects = self._quarantine(changes, tables, batch_id)
             applied = self._apply_tables(tables, batch_id)
-            entry = self._entry(batch_id, offsets, previous, facts, applied)
-            entry = replace(
-                entry,
-                rejects=rejects,
-                started_at=started_at,
-                seconds=time.monotonic() - started,
-            )
+            began = (started_at, time.monotonic() - started)
+            entry = self._entry(batch_id, offsets, previous, facts, applied, rejects, began)
             self._publish(batch, entry)
         finally:
             for table in self._applier.prepared:
@@ -172,7 +167,10 @@ class Batches:
         previous: Entry | None,
         facts: Mapping[TableId, TableFacts],
         applied: list[Applied],
+        rejects: int,
+        began: tuple[datetime, float],
     ) -> Entry:
+        """The batch's row of the ledger. ``began``: when, and how many seconds ago."""
         high_water = dict(previous.high_water) if previous else {}
         for table in facts.values():
             for place, position in table.high_water.items():
@@ -200,12 +198,12 @@ class Batches:
             high_water=high_water,
             tables=tables,
             changes=sum(f.changes for f in facts.values()),
-            rejects=0,
+            rejects=rejects,
             position=max(positions, default=None),
             source_time=max(times, default=None),
             schema_offset=self._schemas.offset,
-            started_at=datetime.now(timezone.utc),
-            seconds=0.0,
+            started_at=began[0],
+            seconds=began[1],
             code_version=__version__,
         )
 

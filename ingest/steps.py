@@ -24,7 +24,6 @@ class TableFacts:
     """One table in one batch. ``high_water``: newest streamed position per (topic, partition)."""
 
     table: TableId
-    topics: tuple[str, ...]
     changes: int
     low: Position
     high: Position
@@ -59,7 +58,6 @@ class TableFacts:
 def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
     return TableFacts(
         table=table,
-        topics=tuple(sorted({part["topic"] for part in parts})),
         changes=sum(part["changes"] for part in parts),
         low=min(Position.from_mapping(part["low"]) for part in parts),
         high=max(Position.from_mapping(part["high"]) for part in parts),

@@ -43,7 +43,6 @@ def catalog(*records):
 def facts(low, high, truncates=(), keys=(("id",),)):
     return TableFacts(
         table=T,
-        topics=("p.d.t",),
         changes=1,
         low=low,
         high=high,
