@@ -28,7 +28,7 @@ from tests.support.server import Server
 
 STAGES = [
     (pipeline.Batches, "_offsets"),
-    (pipeline, "_facts"),
+    (pipeline, "gather"),
     (apply.Applier, "prepare"),
     (pipeline.Batches, "_quarantine"),
     (pipeline.Batches, "_apply_tables"),

@@ -8,13 +8,16 @@ source          ``connector`` makes the Debezium connector what the pipeline fil
                 carries each; ``source`` is the one Kafka stream over all of them
 decode          ``decode`` reads envelopes, then row images, with the schema version in force:
                 ``catalog`` holds the versions, ``mysql_types`` what each MySQL type becomes
-order           ``position`` is the total order of changes; ``steps`` cuts a batch at its barriers;
-                ``dedup`` recognises re-sent changes and picks one winner per key
+order           ``position`` is the total order of changes, ``epochs`` one log after another;
+                ``steps`` cuts a batch at its barriers; ``dedup`` recognises re-sent changes and picks
+                one winner per key; ``snapshots`` says what a snapshot that began again makes void
 apply           ``merge`` and ``multiset`` say what the MERGE is; ``evolve`` what a DDL does;
                 ``apply`` brings it to the tables (``table``), each in its own thread and session
-commit          ``commit`` makes each commit once and checks its marker; ``manifest`` publishes
-                the batch; ``quarantine`` keeps what could not be applied
-observe, prove  ``ledger`` reads the manifest; ``progress_report`` says how far a pipeline is;
+commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
+                ``foreign`` tells others' commits; ``manifest`` publishes the batch;
+                ``quarantine`` keeps what could not be applied
+begin, mend     ``startup`` gathers facts, ``progress`` decides; ``resync`` takes a table again
+observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest; ``progress_report`` says how far a pipeline is;
                 ``audit`` compares lake and source through ``fingerprint``
 ==============  =================================================================================
 

@@ -5,15 +5,14 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, evolve, merge, multiset, quarantine
+from ingest import decode, dedup, evolve, merge, multiset, quarantine, snapshots
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -29,10 +28,10 @@ from ingest.names import (
     quarantine_path,
     quoted,
     table_folder,
-    txn_version,
 )
 from ingest.session import sibling
-from ingest.steps import Step, TableFacts, steps
+from ingest.snapshots import Cleanup
+from ingest.steps import Applied, Attempt, Step, TableFacts, steps
 from ingest.table import LakeTable
 from ingest.topics import TableId
 
@@ -47,6 +46,8 @@ class TableBatch:
     facts: TableFacts
     key: tuple[str, ...]
     steps: list[tuple[Step, DataFrame]]
+    again: Attempt | None = None
+    """The snapshot attempt that began again in this batch."""
 
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
@@ -59,21 +60,21 @@ class TableBatch:
 
 
 @dataclass(frozen=True)
-class Applied:
-    """A table as a batch left it."""
+class Work:
+    """Under which identity a batch is applied: its number, its checkpoint id, and the note that its
+    commits carry, so that what a marker stands for can be read back (see ``progress.Note``).
+    """
 
-    table: TableId
-    path: str
-    version: int
-    changes: int
+    batch_id: int
+    checkpoint_id: str
+    note: str = ""
 
 
 @dataclass
 class Applier:
-    """Prepares and applies the tables of batches, in one pipeline and checkpoint."""
+    """Prepares and applies the tables of batches of one pipeline."""
 
     pipeline: Pipeline
-    checkpoint_id: str
     session: SparkSession
     committer: Committer
     prepared: list[TableBatch] = field(default_factory=list)
@@ -99,8 +100,15 @@ class Applier:
                 & (F.col("table") == table.name)
                 & (F.col("op") != "t")
             )
+            again = snapshots.begins_again(found, state)
+            if not key and found.attempt:
+                # Rows of a multiset carry no key to meet again by: only one attempt may count, and
+                # nothing that the snapshot already contains.
+                rows = dedup.of_attempt(rows, found.attempt)
+                if again:
+                    cut = [replace(cut[0], reset=again.position), *cut[1:]]
             typed = [(step, self._typed(rows, step, key)) for step in cut]
-            self.prepared.append(TableBatch(found, key, typed))
+            self.prepared.append(TableBatch(found, key, typed, again))
         return self.prepared
 
     def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
@@ -145,19 +153,40 @@ class Applier:
                     target.create(_readable(first), first.key)
                 self._seen.add(current.table)
 
-    def apply(self, batch: TableBatch, batch_id: int) -> Applied:
+    def apply(self, batch: TableBatch, work: Work) -> Applied:
         """All steps of one table, in order, in this thread's session."""
         session = self._own_session()
         table = batch.facts.table
+        reached("table_started", work.batch_id, str(table))
         target = LakeTable(session, self.path(table))
         description = target.describe()
         if description is None:
             target.create(_readable(batch.steps[0][0].version), batch.key)
-        identity = app_id(self.pipeline.name, self.checkpoint_id, str(table), MIRROR)
+        app = self.identity(work.checkpoint_id, table)
         for index, (step, changes) in enumerate(batch.steps):
-            self._step(target, batch, step, changes, identity, batch_id, index * _PHASES)
-        reached("table_committed", batch_id)
-        return Applied(table, target.path, target.version(), batch.facts.changes)
+            phases = [
+                Identity(app, work.batch_id, index * _PHASES + phase, work.note)
+                for phase in range(_PHASES)
+            ]
+            self._step(target, batch, step, changes, phases)
+        reached("table_committed", work.batch_id, str(table))
+        return Applied(table, target.path, target.version(), batch.facts.changes, target.id())
+
+    def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
+        """Remove the rows that a completed snapshot did not contain."""
+        target = LakeTable(self._own_session(), self.path(cleanup.table))
+        older = f"{RESERVED_COLUMN}.position < {cleanup.below.sql()}"
+        identity = Identity(
+            self.identity(work.checkpoint_id, cleanup.table), work.batch_id, 0, work.note
+        )
+        self.committer.once(
+            target, identity, lambda: target.delta().delete(older), may_do_nothing=True
+        )
+        return Applied(cleanup.table, target.path, target.version(), 0, target.id())
+
+    def identity(self, checkpoint_id: str, table: TableId) -> str:
+        """The app id of a table's mirror."""
+        return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
 
     def _step(
         self,
@@ -165,29 +194,29 @@ class Applier:
         batch: TableBatch,
         step: Step,
         changes: DataFrame,
-        app: str,
-        batch_id: int,
-        base: int,
+        phases: list[Identity],
     ) -> None:
-        note = json.dumps({"batch": batch_id, "position": str(batch.facts.high)})
-        if step.wipe is not None:
-            older = f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"
-            identity = Identity(app, txn_version(batch_id, base), note)
-            self.committer.once(target, identity, lambda: target.delta().delete(older))
-        self._evolve(target, step, Identity(app, txn_version(batch_id, base + 1), note))
+        wipe, backfill, write = phases
+        gone = [f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"] if step.wipe else []
+        gone += [f"{RESERVED_COLUMN}.position <= {step.reset.sql()}"] if step.reset else []
+        if gone:
+            older = " OR ".join(gone)
+            self.committer.once(
+                target, wipe, lambda: target.delta().delete(older), may_do_nothing=True
+            )
+            reached("step_committed", wipe.batch, str(batch.facts.table))
+        self._evolve(target, step, backfill)
         good = changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.columns]
-        identity = Identity(app, txn_version(batch_id, base + 2), note)
         if batch.key:
             source = merge.mirror_source(dedup.winners(good, batch.key))
             plan = merge.mirror_plan(columns, batch.key)
-            self.committer.once(target, identity, lambda: _merge(target, source, plan))
+            self.committer.once(target, write, lambda: _merge(target, source, plan))
         else:
             self.committer.once(
-                target,
-                identity,
-                lambda: self._merge_multiset(target, good, columns, identity, batch_id),
+                target, write, lambda: self._merge_multiset(target, good, columns, write)
             )
+        reached("step_committed", write.batch, str(batch.facts.table))
 
     def _merge_multiset(
         self,
@@ -195,7 +224,6 @@ class Applier:
         changes: DataFrame,
         columns: list[str],
         step: Identity,
-        batch_id: int,
     ) -> None:
         net = multiset.net_changes(dedup.once(changes))
         source = multiset.numbered(net, target.frame()).persist()
@@ -203,13 +231,13 @@ class Applier:
             absent = multiset.missing(source)
             if not absent.isEmpty():
                 # In a session of its own: this one is about to carry the MERGE's identity.
-                app = app_id(self.pipeline.name, self.checkpoint_id, target.path, "quarantine")
+                app = f"{step.app_id}-absent"
                 self.committer.append_once(
                     sibling(self.session),
                     quarantine_path(self.pipeline.lake.path),
                     quarantine.SCHEMA,
-                    quarantine.rows(absent, batch_id),
-                    Identity(app, step.version),
+                    quarantine.rows(absent, step.batch),
+                    Identity(app, step.batch, step.step, step.note),
                 )
             _merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
         finally:

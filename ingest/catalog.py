@@ -29,6 +29,9 @@ class SchemaVersion:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     ddl: str
+    offset: int = 0
+    """Where in the schema-change topic it stands."""
+    from_snapshot: bool = False
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Catalog:
 
     versions: dict[TableId, list[SchemaVersion]] = field(default_factory=dict)
 
-    def add(self, record: Mapping[str, Any], epoch: int) -> list[SchemaVersion]:
+    def add(self, record: Mapping[str, Any], epoch: int, offset: int = 0) -> list[SchemaVersion]:
         """Take one schema-change record in; returns the versions it brought.
 
         The snapshot's own DROP records are not facts about the source (Debezium writes them before
@@ -60,10 +63,28 @@ class Catalog:
                 columns=tuple(Column.from_json(column) for column in table.get("columns", ())),
                 key=tuple(table.get("primaryKeyColumnNames", ())),
                 ddl=str(record.get("ddl") or ""),
+                offset=offset,
+                from_snapshot=from_snapshot,
             )
             self.versions.setdefault(version.table, []).append(version)
             brought.append(version)
         return brought
+
+    def until(self, offset: int) -> Catalog:
+        """What the topic held before an offset: a batch that is finished after a crash must be cut
+        at the very barriers of its first attempt.
+        """
+        return Catalog(
+            {
+                table: kept
+                for table, versions in self.versions.items()
+                if (kept := [version for version in versions if version.offset < offset])
+            }
+        )
+
+    def snapshots(self, table: TableId) -> list[Position]:
+        """Positions at which snapshots of a table were pinned, in order; attempts included."""
+        return sorted({v.position for v in self.versions.get(table, ()) if v.from_snapshot})
 
     def at(self, table: TableId, position: Position) -> SchemaVersion | None:
         """The version in force at a position: the last one not after it. None when unknown.

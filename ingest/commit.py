@@ -8,7 +8,6 @@ that no other thread shares, and afterwards the marker must stand in the table's
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +16,12 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, _parse_datatype_string
 
+from ingest import foreign
 from ingest.errors import Exit, IngestError
-from ingest.storage import Storage
+from ingest.foreign import ForeignCommitError
+from ingest.lease import LeaseLostError
+from ingest.names import Marker
+from ingest.start_facts import Foreign
 from ingest.table import LakeTable
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -28,41 +31,83 @@ _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes a commit this one and no other: app id, version, and a note for its history."""
+    """What makes a commit this one and no other: app id, batch, step, and a note for history."""
 
     app_id: str
-    version: int
+    batch: int
+    step: int = 0
     note: str = ""
 
 
 @dataclass
 class Committer:
-    """Commits of one checkpoint. Remembers the markers it has read or written itself.
+    """Commits of one job. Remembers the markers it has read or written itself.
 
-    The memory is sound because an app id holds the checkpoint id, which nobody else has; reading
-    a marker from Delta costs a Spark job, and each batch asks for every table it touches.
+    The memory only saves reading: were it stale, because another job has committed since, Delta
+    would skip our commit by its marker, and the missing marker is an error here. ``refuse_lost``
+    raises when a successor has taken the lease.
     """
 
-    _known: dict[tuple[str, str], int] = field(default_factory=dict)
+    term: int = 0
+    refuse_lost: Callable[[], None] = lambda: None
+    _known: dict[tuple[str, str], Marker] = field(default_factory=dict)
+    _versions: dict[str, int] = field(default_factory=dict)
 
-    def once(self, table: LakeTable, identity: Identity, act: Callable[[], object]) -> bool:
+    def once(
+        self,
+        table: LakeTable,
+        identity: Identity,
+        act: Callable[[], object],
+        *,
+        may_do_nothing: bool = False,
+    ) -> bool:
         """Run ``act`` (one Delta command on the table's session) unless its commit is there.
+
+        ``may_do_nothing``: a DELETE that matches no row makes no commit, so it leaves no marker
+        either; again it would match nothing again.
 
         Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
         its marker, which would mean that something else stood in the session's configuration.
         """
         place = (table.path, identity.app_id)
         if place not in self._known:
-            held = table.committed(identity.app_id)
-            self._known[place] = -1 if held is None else held
-        if self._known[place] >= identity.version:
+            self._known[place] = Marker.parse(table.committed(identity.app_id) or 0)
+        held = self._known[place]
+        if held.term > self.term:
+            raise LeaseLostError(f"term {held.term} has committed to {table.path}")
+        if held.place >= (identity.batch, identity.step):
             return False
-        before = table.version()
-        with _identified(table.session, identity):
+        self.refuse_lost()
+        marker = Marker(self.term, identity.batch, identity.step)
+        before = self._continued(table)
+        with _identified(table.session, identity, marker):
             act()
-        _refuse_unmarked(table, identity, before)
-        self._known[place] = identity.version
+        if not (may_do_nothing and table.version() == before):
+            self._refuse_unmarked(table, identity, marker, before)
+        self._known[place] = marker
+        self._versions[table.path] = table.version()
         return True
+
+    def begin_anew(self) -> None:
+        """Every table was looked at again and what others did there was decided upon."""
+        self._versions.clear()
+
+    def fence(self, table: LakeTable, app_id: str) -> None:
+        """Put this job's term into a table, keeping its batch and step.
+
+        From this commit on, a predecessor that wakes up in the middle of a commit of its own meets
+        a conflict (Delta: the transaction read this app id's version), and whatever it begins later
+        is skipped, since its versions, which lead with its lower term, are lower. An append of no
+        rows: it touches no data.
+        """
+        held = Marker.parse(table.committed(app_id) or 0)
+        if held.term >= self.term:
+            return
+        marker = Marker(self.term, *held.place)
+        options = {"txnAppId": app_id, "txnVersion": str(marker.version)}
+        nothing = table.frame().limit(0).write.format("delta").mode("append").options(**options)
+        nothing.save(table.path)
+        self._known[(table.path, app_id)] = marker
 
     def append_once(
         self, session: SparkSession, path: str, schema: str, rows: DataFrame, identity: Identity
@@ -73,23 +118,43 @@ class Committer:
             parsed = _parse_datatype_string(schema)
             assert isinstance(parsed, StructType)
             builder.addColumns(parsed).execute()
-        options = {"txnAppId": identity.app_id, "txnVersion": str(identity.version)}
+        # As options, too: the rows may belong to another session than the one configured.
+        options = {
+            "txnAppId": identity.app_id,
+            "txnVersion": str(Marker(self.term, identity.batch, identity.step).version),
+            **({"userMetadata": identity.note} if identity.note else {}),
+        }
         writer = rows.write.format("delta").mode("append").options(**options)
         return self.once(LakeTable(session, path), identity, lambda: writer.save(path))
 
+    def _continued(self, table: LakeTable) -> int:
+        """The table's version, when nobody else has changed it since our last commit to it."""
+        now = table.version()
+        known = self._versions.get(table.path, now)
+        if now != known:
+            found = foreign.since(table, known).foreign if now > known else None
+            if found or now < known:
+                raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
+        return now
 
-def _refuse_unmarked(table: LakeTable, identity: Identity, before: int) -> None:
-    log = Storage(table.session, f"{table.path}/_delta_log")
-    for version in range(before + 1, table.version() + 1):
-        for line in (log.read(f"{version:020d}.json") or "").splitlines():
-            action = json.loads(line) if '"txn"' in line else {}
-            txn = action.get("txn", {})
-            if txn.get("appId") == identity.app_id and txn.get("version") == identity.version:
-                return
-    raise IngestError(
+    def _refuse_unmarked(
+        self, table: LakeTable, identity: Identity, marker: Marker, before: int
+    ) -> None:
+        for _, actions in table.commits(before + 1):
+            for txn in (action["txn"] for action in actions if "txn" in action):
+                if txn["appId"] == identity.app_id and txn["version"] == marker.version:
+                    return
+        newest = Marker.parse(table.committed(identity.app_id) or 0)
+        if newest.term > self.term:
+            raise LeaseLostError(f"term {newest.term} has committed to {table.path}")
+        raise _unmarked(table, identity)
+
+
+def _unmarked(table: LakeTable, identity: Identity) -> IngestError:
+    return IngestError(
         "E-COMMIT-MARKER",
         f"A commit to {table.path} ended without its marker "
-        f"({identity.app_id}, {identity.version}).",
+        f"({identity.app_id}, batch {identity.batch}, step {identity.step}).",
         means="The batch is not complete; its offsets were not committed, nothing is lost.",
         remedy="run the pipeline again; if it says so again, report it with the Spark log.",
         exit_code=Exit.FAILED,
@@ -97,10 +162,10 @@ def _refuse_unmarked(table: LakeTable, identity: Identity, before: int) -> None:
 
 
 @contextmanager
-def _identified(session: SparkSession, identity: Identity) -> Iterator[None]:
+def _identified(session: SparkSession, identity: Identity, marker: Marker) -> Iterator[None]:
     settings = {
         _APP_ID: identity.app_id,
-        _VERSION: str(identity.version),
+        _VERSION: str(marker.version),
         **({_METADATA: identity.note} if identity.note else {}),
     }
     for key, value in settings.items():

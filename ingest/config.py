@@ -145,6 +145,11 @@ class Connect(Settings):
         description="How the *worker* reads MySQL's password, for example "
         "`${dir:/secrets:mysql}`. Derived from `source.password` when absent.",
     )
+    settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further settings of the connector, such as `max.batch.size`. Those that what a "
+        "change means depends on cannot be changed here.",
+    )
 
     @field_validator("url")
     @classmethod
@@ -173,6 +178,28 @@ class Spark(Settings):
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 
 
+class Dedup(Settings):
+    """How changes that are sent twice are recognised before they are applied."""
+
+    by: Literal["position", "watermark", "both"] = Field(
+        "position",
+        description="`position`: by the highest position applied per topic partition, kept in the "
+        "manifest; no state, no horizon. `watermark`: by Spark's state store, which remembers each "
+        "change for `delay`. `both`: the state store thins them out first.",
+    )
+    delay: str = Field(
+        "1 hour", description="How long Spark remembers a change, such as `10 minutes`."
+    )
+
+    @field_validator("delay")
+    @classmethod
+    def _is_a_duration(cls, value: str) -> str:
+        found = re.fullmatch(r"\s*(\d+)\s+(second|minute|hour|day)s?\s*", value)
+        if not found or int(found.group(1)) == 0:
+            raise ValueError("expected a number and a unit, such as `10 minutes` or `1 hour`")
+        return f"{int(found.group(1))} {found.group(2)}s"
+
+
 class Pipeline(Settings):
     """One pipeline: a MySQL, the Kafka and Connect in between, and a lake."""
 
@@ -181,6 +208,7 @@ class Pipeline(Settings):
     kafka: Kafka
     connect: Connect
     lake: Lake
+    dedup: Dedup = Field(default_factory=lambda: Dedup.model_validate({}))
     spark: Spark = Field(default_factory=lambda: Spark.model_validate({}))
 
     @field_validator("name")

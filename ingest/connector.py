@@ -22,7 +22,7 @@ from ingest.config import Pipeline
 from ingest.errors import Exit, IngestError
 from ingest.gtid import GtidSet
 from ingest.mysql import Reached
-from ingest.position import file_number
+from ingest.position import Position, file_number
 from ingest.resources import resource
 from ingest.topics import include_expression
 
@@ -56,7 +56,7 @@ def desired(pipeline: Pipeline) -> dict[str, str]:
     return {
         key: re.sub(r"@([A-Z_]+)@", lambda found: values[found.group(1)], text)
         for key, text in template.items()
-    }
+    } | pipeline.connect.settings
 
 
 def password_reference(pipeline: Pipeline) -> str:
@@ -167,6 +167,25 @@ class Connector:
         """Restart connector and task, failed or not."""
         self._call("POST", f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=false")
 
+    def stop(self) -> None:
+        """End the task and wait until it has ended: nothing more of it comes to Kafka."""
+        self._call("PUT", f"/connectors/{self.name}/stop")
+        for _ in range(300):
+            status = self.status()
+            if status is None or (status.connector == "STOPPED" and status.task == "UNASSIGNED"):
+                return
+            _pause(0.1)
+        raise IngestError(
+            "E-CONNECT-ANSWER",
+            f"The connector {self.name!r} did not stop within 30 s.",
+            remedy="read Connect's log; `ingest connector status` shows the connector.",
+            exit_code=Exit.FAILED,
+        )
+
+    def forget_offset(self) -> None:
+        """Remove the stored offset of a stopped connector: it begins with a snapshot."""
+        self._call("DELETE", f"/connectors/{self.name}/offsets")
+
     def delete(self) -> None:
         """Remove it and wait until Connect has forgotten it; topics and the lake stay."""
         self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
@@ -252,6 +271,13 @@ def _message(answer: httpx.Response) -> str:
 def is_snapshotting(offset: Mapping[str, Any] | None) -> bool:
     """True until the stored offset is one of the binlog's: before the first, and in a snapshot."""
     return offset is None or bool(offset.get("snapshot"))
+
+
+def streaming_position(offset: Mapping[str, Any] | None, epoch: int) -> Position | None:
+    """Where the stored offset stands in the log; None before it streams."""
+    if is_snapshotting(offset) or offset is None or "file" not in offset:
+        return None
+    return Position(epoch, file_number(str(offset["file"])), int(offset["pos"]))
 
 
 def delivered(offset: Mapping[str, Any] | None, target: Reached) -> bool:

@@ -15,36 +15,43 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_string
 
 from ingest import position
+from ingest.epochs import Epoch
 from ingest.mysql_types import Column as SourceColumn
 from ingest.mysql_types import ColumnType, Kind, column_type
 
 ENVELOPE = (
     "before string, after string, op string, "
     "source struct<db: string, table: string, file: string, pos: bigint, row: int, "
-    "snapshot: string, ts_us: bigint>, _corrupt string"
+    "snapshot: string, ts_us: bigint, gtid: string>, _corrupt string"
 )
 """The part of Debezium's envelope that is read; row images as the JSON text they are."""
 
 OPERATIONS = ("c", "r", "u", "d", "t")
 """create, read (a snapshot row), update, delete, truncate."""
 
-_RAW = ("topic", "partition", "offset", "key", "value", "timestamp")
+_RAW = ("topic", "partition", "offset", "key", "value", "timestamp", "run")
 
 
-def changes(records: DataFrame, epoch: int) -> DataFrame:
+def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
     """Kafka records to changes, one row each, null records left out.
 
-    In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp``.
-    Out: the same, plus ``database, table, op, position, committed_at timestamp, snapshot string,
-    before string, after string, key_json string, reason string``. ``reason`` is null
-    for a readable change; ``position`` is never null then.
+    In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp, run
+    string`` (the connector run that wrote it, from the record's header).
+    Out: the same, plus ``database, table, op, position, committed_at timestamp, gtid string,
+    snapshot string, before string, after string, key_json string, reason string``. ``reason`` is
+    null for a readable change; ``position`` is never null then.
     """
     text = F.col("value").cast("string")
     envelope = F.from_json(text, ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
     source = F.col("envelope.source")
     operation = F.col("envelope.op")
     file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1).try_cast("bigint")
-    part = F.when(operation == "d", position.PART_DELETE).otherwise(position.PART_WRITE)
+    reread = (operation == "r") & (source["snapshot"] == "incremental")
+    part = (
+        F.when(operation == "d", position.PART_DELETE)
+        .when(reread, position.PART_REREAD)
+        .otherwise(position.PART_WRITE)
+    )
     return (
         records.filter(F.col("value").isNotNull())
         .withColumn("envelope", envelope)
@@ -54,13 +61,14 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
             source["table"].alias("table"),
             operation.alias("op"),
             F.struct(
-                F.lit(epoch).alias("epoch"),
+                _epoch(epochs).alias("epoch"),
                 file_number.alias("file"),
                 source["pos"].alias("pos"),
                 F.coalesce(source["row"], F.lit(0)).alias("row"),
                 part.alias("part"),
             ).alias("position"),
             F.timestamp_micros(source["ts_us"]).alias("committed_at"),
+            source["gtid"].alias("gtid"),
             source["snapshot"].alias("snapshot"),
             F.col("envelope.before").alias("before"),
             F.col("envelope.after").alias("after"),
@@ -68,6 +76,18 @@ def changes(records: DataFrame, epoch: int) -> DataFrame:
             _envelope_reason(source, operation, file_number).alias("reason"),
         )
     )
+
+
+def _epoch(epochs: Sequence[Epoch]) -> Column:
+    """The epoch of a record, from its place in Kafka: the newest that had begun there."""
+    found = F.lit(0)
+    for epoch in sorted(epochs, key=lambda each: each.number):
+        start = F.lit(0).cast("bigint")
+        for (topic, partition), offset in sorted(epoch.starts.items()):
+            here = (F.col("topic") == topic) & (F.col("partition") == partition)
+            start = F.when(here, F.lit(offset).cast("bigint")).otherwise(start)
+        found = F.when(F.col("offset") >= start, epoch.number).otherwise(found)
+    return found.cast("int")
 
 
 def _envelope_reason(source: Column, operation: Column, file_number: Column) -> Column:

@@ -2,7 +2,8 @@
 
 Debezium emits a topic partition's streamed changes in log order, so one at or below the highest
 position already applied for that partition was sent before. Snapshot rows all share one position
-and are exempt; the row's own position guards them (see ``merge``).
+and are exempt: Kafka's offset says whether one was applied, and the row's own position guards it
+(see ``merge``).
 """
 
 from __future__ import annotations
@@ -12,10 +13,17 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ingest.manifest import HighWater, Place
 from ingest.position import Position
+from ingest.steps import Attempt
+from ingest.topics import TableId
 
-HighWater = Mapping[tuple[str, int], Position]
-"""(topic, partition) to the highest streamed position that is committed."""
+HighWaters = Mapping[Place, HighWater]
+"""Per topic partition, what is committed. See :class:`ingest.manifest.HighWater`."""
+
+RESENT, OBSOLETE = "resent", "obsolete"
+"""Why a change is passed over: it was applied before, or the newest TRUNCATE or snapshot of its
+table comes after it."""
 
 
 def literal(position: Position) -> Column:
@@ -28,20 +36,80 @@ def streamed() -> Column:
     return F.col("op") != "r"
 
 
-def fresh(changes: DataFrame, high_water: HighWater) -> DataFrame:
-    """Leave out streamed changes that the high-water position of their partition covers.
+def marked(
+    changes: DataFrame,
+    high_water: HighWaters,
+    floors: Mapping[TableId, Position],
+    restart: int = 0,
+) -> DataFrame:
+    """Adds ``passed_over string`` (see :data:`RESENT`, :data:`OBSOLETE`, or null) and ``regressed
+    boolean``: a streamed change that its position calls re-sent and its GTID calls new, so some log
+    was replaced by another without our knowing.
 
-    Same schema out. Deterministic for a given batch: the high-water positions are those of the
-    manifest *before* it, so a replay sees the same.
+    Deterministic for a given batch: the high-water marks and floors are those of the manifest
+    *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
+    began anew, so that older marks say nothing of them.
     """
-    resent = F.lit(False)
-    for (topic, partition), position in sorted(high_water.items()):
-        resent = resent | (
-            (F.col("topic") == topic)
-            & (F.col("partition") == partition)
-            & (F.col("position") <= literal(position))
-        )
-    return changes.filter(~(streamed() & resent)) if high_water else changes
+    resent, regressed = F.lit(False), F.lit(False)
+    for (topic, partition), mark in sorted(high_water.items()):
+        here = (F.col("topic") == topic) & (F.col("partition") == partition)
+        again = F.col("offset") < mark.offset
+        if mark.position is not None:
+            older = streamed() & (F.col("position") <= literal(mark.position))
+            other = streamed() & (F.col("position.epoch") > mark.position.epoch)
+            comparable = F.lit(mark.position.epoch >= restart)
+            again = again | older | (comparable & other & _seen_before(mark.gtid))
+            new = older & (F.col("offset") >= mark.offset) & _newer_than(mark.gtid)
+            regressed = regressed | (here & new)
+        resent = resent | (here & again)
+    obsolete = F.lit(False)
+    for table, floor in sorted(floors.items()):
+        here = (F.col("database") == table.database) & (F.col("table") == table.name)
+        obsolete = obsolete | (here & (F.col("position") < literal(floor)))
+    reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
+    return changes.withColumn("passed_over", reason).withColumn("regressed", regressed)
+
+
+def _number(gtid: str) -> tuple[str, int] | None:
+    source, colon, number = gtid.rpartition(":")
+    return (source, int(number)) if colon and number.isdigit() else None
+
+
+def _newer_than(gtid: str) -> Column:
+    """True for a change of the same source server with a higher transaction number."""
+    found = _number(gtid)
+    if found is None:
+        return F.lit(False)
+    same = F.substring_index("gtid", ":", 1) == found[0]
+    return F.coalesce(same & (_transaction() > found[1]), F.lit(False))
+
+
+def _seen_before(gtid: str) -> Column:
+    """True for a change whose transaction was seen in the log before this epoch's.
+
+    A server numbers its transactions in the order of its log, so the newest number says it all.
+    """
+    found = _number(gtid)
+    if found is None:
+        return F.lit(False)
+    same = F.substring_index("gtid", ":", 1) == found[0]
+    return F.coalesce(same & (_transaction() <= found[1]), F.lit(False))
+
+
+def _transaction() -> Column:
+    return F.substring_index("gtid", ":", -1).try_cast("bigint")
+
+
+def fresh(marked_changes: DataFrame) -> DataFrame:
+    """The changes that are to be applied."""
+    return marked_changes.filter(F.col("passed_over").isNull())
+
+
+def of_attempt(changes: DataFrame, attempt: Attempt) -> DataFrame:
+    """Snapshot rows of this attempt alone, and streamed changes that it does not contain."""
+    pinned = literal(attempt.position)
+    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (F.col("position") == pinned)
+    return changes.filter((streamed() & (F.col("position") > pinned)) | (~streamed() & mine))
 
 
 def once(changes: DataFrame) -> DataFrame:

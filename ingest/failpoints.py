@@ -1,9 +1,10 @@
 """Named places where a run can be made to die or to stand still, inert unless armed.
 
-``INGEST_FAILPOINT=<name>[@<batch>]:<kill|hold>`` arms one. ``kill`` sends this process SIGKILL
-itself; ``hold`` writes ``INGEST_FAILPOINT_REACHED`` (a file) and stands still until somebody kills
-the process from outside, which is how the demo and the end-to-end test make sure that a kill lands
-in the middle of a batch and not beside it.
+``INGEST_FAILPOINT=<name>[~<detail>][@<batch>]:<kill|hold>`` arms one, or ``INGEST_FAILPOINT_FILE``
+names a file that holds the same text and may change while the run goes on. ``kill`` sends this
+process SIGKILL itself; ``hold`` stands still until somebody kills the process from outside or empties
+that file. Either way ``INGEST_FAILPOINT_REACHED`` (a file) is written first, which is how the demo
+and the kill matrix make sure that a kill lands in the middle of a batch and not beside it.
 """
 
 from __future__ import annotations
@@ -15,27 +16,48 @@ from pathlib import Path
 
 NAMES = (
     "batch_started",
+    "changes_prepared",
+    "quarantine_committed",
+    "table_started",
+    "step_committed",
     "table_committed",
     "tables_committed",
     "manifest_committed",
     "offsets_committed",
+    "batch_logged",
 )
-"""In the order in which a batch passes them; ``table_committed`` once per table."""
+"""In the order in which a batch passes them. ``table_started`` and ``table_committed`` once per
+table, their detail; ``step_committed`` after each commit of a table; ``batch_logged`` once Spark has
+written its own commit, too."""
 
 
-def reached(name: str, batch_id: int) -> None:
+def armed() -> str:
+    """What is armed now, or the empty text."""
+    file = os.environ.get("INGEST_FAILPOINT_FILE")
+    if file:
+        try:
+            return Path(file).read_text().strip()
+        except OSError:
+            return ""
+    return os.environ.get("INGEST_FAILPOINT", "")
+
+
+def reached(name: str, batch_id: int, detail: str = "") -> None:
     """Do what is armed for this place, or nothing."""
-    armed = os.environ.get("INGEST_FAILPOINT")
-    if not armed:
+    found = armed()
+    if not found:
         return
-    place, _, action = armed.partition(":")
-    wanted, _, batch = place.partition("@")
+    place, _, action = found.rpartition(":")
+    place, _, batch = place.partition("@")
+    wanted, _, wanted_detail = place.partition("~")
     if wanted != name or (batch and int(batch) > batch_id):
+        return
+    if wanted_detail and wanted_detail != detail:
         return
     marker = os.environ.get("INGEST_FAILPOINT_REACHED")
     if marker:
-        Path(marker).write_text(f"{name} batch={batch_id} pid={os.getpid()}\n")
+        Path(marker).write_text(f"{name}~{detail} batch={batch_id} pid={os.getpid()}\n")
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    while True:  # hold: only a signal from outside ends this
-        time.sleep(1)
+    while armed() == found:  # hold: ends by a signal from outside, or when it is disarmed
+        time.sleep(0.05)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ingest import catalog
 from ingest.config import Pipeline
+from ingest.epochs import Epoch, epoch_of
 from ingest.errors import Exit, IngestError
+from ingest.manifest import Place
 from ingest.names import consumer_group
+from ingest.start_facts import KafkaFacts
 
 _TIMEOUT = 10.0
 
@@ -25,18 +30,25 @@ def client(pipeline: Pipeline) -> Consumer:
     """A consumer that sees committed records only and commits nothing by itself."""
     return Consumer(
         {
-            "bootstrap.servers": pipeline.kafka.bootstrap_servers,
+            **connection(pipeline),
             "group.id": consumer_group(pipeline.name),
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
             "fetch.message.max.bytes": 33_554_432,
             "allow.auto.create.topics": False,
-            "socket.connection.setup.timeout.ms": 5_000,
-            **pipeline.kafka.properties,
         },
         logger=Silent(),
     )
+
+
+def connection(pipeline: Pipeline) -> dict[str, Any]:
+    """What every client of the pipeline's Kafka needs."""
+    return {
+        "bootstrap.servers": pipeline.kafka.bootstrap_servers,
+        "socket.connection.setup.timeout.ms": 5_000,
+        **pipeline.kafka.properties,
+    }
 
 
 def refuse_away(pipeline: Pipeline) -> None:
@@ -45,16 +57,19 @@ def refuse_away(pipeline: Pipeline) -> None:
     try:
         consumer.list_topics(timeout=_TIMEOUT / 2)
     except KafkaException as failure:
-        raise IngestError(
-            "E-KAFKA-AWAY",
-            f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: "
-            f"{failure.args[0].str()}.",
-            means="Nothing was read or written.",
-            remedy="start it (`ingest local up` for the embedded one) or correct "
-            "`kafka.bootstrap_servers`.",
-        ) from None
+        raise _away(pipeline, failure) from None
     finally:
         consumer.close()
+
+
+def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
+    return IngestError(
+        "E-KAFKA-AWAY",
+        f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: {failure.args[0].str()}.",
+        means="Nothing was read or written.",
+        remedy="start it (`ingest local up` for the embedded one) or correct "
+        "`kafka.bootstrap_servers`.",
+    )
 
 
 def end_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[tuple[str, int], int]:
@@ -70,6 +85,44 @@ def end_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[tuple[str, in
             if topic in known
             for partition in known[topic].partitions
         }
+    finally:
+        consumer.close()
+
+
+def ensure_topic(pipeline: Pipeline, name: str) -> None:
+    """Create a small topic of one partition, when it is not there."""
+    admin = AdminClient(connection(pipeline), logger=Silent())
+    made = admin.create_topics([NewTopic(name, 1, pipeline.kafka.replication_factor)])
+    try:
+        made[name].result(_TIMEOUT)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise _away(pipeline, failure) from None
+
+
+def partitions(pipeline: Pipeline) -> dict[Place, KafkaFacts]:
+    """Every partition of the pipeline's data topics as it is now: first offset, end, topic id."""
+    names = data_topics(pipeline)
+    if not names:
+        return {}
+    admin = AdminClient(connection(pipeline), logger=Silent())
+    described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
+    consumer = client(pipeline)
+    try:
+        found = {}
+        for name in names:
+            try:
+                topic = described[name].result()
+            except KafkaException:  # deleted since it was listed
+                continue
+            for partition in topic.partitions:
+                place = TopicPartition(name, partition.id)
+                low, high = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)
+                found[(name, partition.id)] = KafkaFacts(low, high, str(topic.topic_id))
+    except KafkaException as failure:
+        raise _away(pipeline, failure) from None
+    else:
+        return found
     finally:
         consumer.close()
 
@@ -110,10 +163,10 @@ class GroupOffsets:
 class SchemaTopic:
     """Debezium's schema-change topic, read from its beginning and followed."""
 
-    def __init__(self, pipeline: Pipeline, epoch: int) -> None:
+    def __init__(self, pipeline: Pipeline, epochs: Sequence[Epoch] = ()) -> None:
         self._topic = pipeline.name
         self._consumer = client(pipeline)
-        self._epoch = epoch
+        self._epochs = epochs
         self._assigned = False
         self.catalog = catalog.Catalog()
         self.offset = 0
@@ -167,7 +220,8 @@ class SchemaTopic:
                 remedy="find out who else writes to that topic; only Debezium may.",
                 exit_code=Exit.FAILED,
             ) from None
-        self.catalog.add(record, self._epoch)
+        offset = message.offset()  # type: ignore[attr-defined]
+        self.catalog.add(record, epoch_of(self._epochs, (self._topic, 0), offset), offset)
 
     def close(self) -> None:
         """Leave Kafka."""

@@ -36,7 +36,7 @@ class Ledger:
             if self._newest and self._newest[0] == version and len(self._newest[1]) >= newest:
                 return self._newest[1][:newest]
             rows = self._table.to_pyarrow_table()
-            order = pc.sort_indices(rows, sort_keys=[("started_at", "descending")])
+            order = pc.sort_indices(rows, sort_keys=[("batch_id", "descending")])
             found = [Entry.from_row(row) for row in rows.take(order[:newest]).to_pylist()]
             self._newest = (version, found)
             return found

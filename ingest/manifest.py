@@ -3,6 +3,9 @@
 It says which Kafka offsets a batch took, how far in the source's log it reached, and which version
 of which table holds the result. A batch is published when its row is here; a table version newer
 than the newest row belongs to a batch that is still being applied.
+
+Batches are numbered here, one after the other for the life of the lake, and not by Spark: Spark's
+own numbers begin again at 0 with each checkpoint, and a lost checkpoint must not renumber history.
 """
 
 from __future__ import annotations
@@ -11,23 +14,50 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from ingest.position import SQL_TYPE, Position
 
+Place = tuple[str, int]
+"""A Kafka topic and partition."""
+
+Kind = Literal["batch", "cleanup", "rewind"]
+"""``batch``: a range of Kafka. ``cleanup``: rows that a completed snapshot did not contain were
+removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
+or forward (a gap)."""
+
 SCHEMA = (
-    "batch_id bigint, checkpoint_id string, "
+    "batch_id bigint, kind string, checkpoint_id string, term bigint, "
     "offsets array<struct<topic: string, partition: int, start: bigint, end: bigint>>, "
-    f"high_water array<struct<topic: string, partition: int, position: {SQL_TYPE}>>, "
+    "high_water array<struct<topic: string, partition: int, topic_id: string, offset: bigint, "
+    f"position: {SQL_TYPE}, gtid: string>>, "
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
-    f"position: {SQL_TYPE}>>, "
-    "changes bigint, rejects bigint, "
+    f"position: {SQL_TYPE}, floor: {SQL_TYPE}, run: string, snapshot: {SQL_TYPE}, "
+    f"reread: {SQL_TYPE}, id: string>>, "
+    "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
+    f"reason: string, since: bigint, resync: {SQL_TYPE}>>, "
+    "changes bigint, rejects bigint, resent bigint, late bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
+    "state_rows bigint, state_bytes bigint, "
     "started_at timestamp, seconds double, code_version string"
 )
 """One row per batch. ``offsets`` are half-open ranges of every partition so far, empty for those
-that did not move, so one row alone says where each goes on; ``high_water`` and ``tables`` are
-cumulative too."""
+that did not move, so one row alone says where each goes on; ``high_water``, ``tables`` and ``gaps``
+are cumulative too."""
+
+
+@dataclass(frozen=True)
+class HighWater:
+    """What of one topic partition is applied: everything below ``offset``, and every streamed
+    change up to ``position`` (its transaction: ``gtid``), wherever in the topic it comes again.
+
+    Unlike ``offsets`` it never goes back when topics are read again from their beginning.
+    """
+
+    offset: int = 0
+    position: Position | None = None
+    gtid: str = ""
+    topic_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +70,40 @@ class TableState:
     """Changes of this batch; 0 for a table that it did not touch."""
     position: Position | None = None
     """The newest position applied so far, snapshot rows included."""
+    floor: Position | None = None
+    """Changes before it mean nothing any more: the newest TRUNCATE, or the newest snapshot's."""
+    run: str = ""
+    """The connector run that wrote the newest snapshot rows: two attempts at one position differ
+    by it."""
+    snapshot: Position | None = None
+    """The newest snapshot that is known to be complete and whose absent rows are gone."""
+    reread: Position | None = None
+    """The first row of an incremental snapshot that is under way: older rows were not in it."""
+    id: str = ""
+    """Delta's own id of the table: a table that was dropped and made again has another."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records that Kafka lost before they were applied: the half-open offset range, and why.
+
+    ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
+    again, which is what closes a gap; None while it is open.
+    """
+
+    table: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str
+    since: int
+    resync: Position | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True until the table was taken again."""
+        return self.resync is None
 
 
 @dataclass(frozen=True)
@@ -48,8 +112,8 @@ class Entry:
 
     batch_id: int
     checkpoint_id: str
-    offsets: Mapping[tuple[str, int], tuple[int, int]]
-    high_water: Mapping[tuple[str, int], Position]
+    offsets: Mapping[Place, tuple[int, int]]
+    high_water: Mapping[Place, HighWater]
     tables: Mapping[str, TableState]
     changes: int
     rejects: int
@@ -58,87 +122,125 @@ class Entry:
     schema_offset: int
     started_at: datetime
     seconds: float
+    kind: Kind = "batch"
+    term: int = 0
+    gaps: tuple[Gap, ...] = ()
+    resent: int = 0
+    """Changes that had been applied before and were recognised."""
+    late: int = 0
+    """Changes that Spark's watermark would have dropped, and that were read again and applied."""
+    state_rows: int = 0
+    state_bytes: int = 0
     code_version: str = field(default="")
+
+    @property
+    def ends(self) -> dict[Place, int]:
+        """Where each partition goes on."""
+        return {place: end for place, (_, end) in self.offsets.items()}
 
     def as_row(self) -> dict[str, Any]:
         """For Spark, in the shape of :data:`SCHEMA`."""
         return {
-            "batch_id": self.batch_id,
-            "checkpoint_id": self.checkpoint_id,
+            **{name: getattr(self, name) for name in _PLAIN},
+            "position": _dict(self.position),
             "offsets": [
                 {"topic": t, "partition": p, "start": start, "end": end}
                 for (t, p), (start, end) in sorted(self.offsets.items())
             ],
             "high_water": [
-                {"topic": t, "partition": p, "position": position.as_dict()}
-                for (t, p), position in sorted(self.high_water.items())
+                {"topic": t, "partition": p, **vars(mark), "position": _dict(mark.position)}
+                for (t, p), mark in sorted(self.high_water.items())
             ],
             "tables": [
-                {
-                    "name": n,
-                    "path": s.path,
-                    "version": s.version,
-                    "changes": s.changes,
-                    "position": s.position.as_dict() if s.position else None,
-                }
-                for n, s in sorted(self.tables.items())
+                {"name": name, **vars(state), **{k: _dict(getattr(state, k)) for k in _POSITIONS}}
+                for name, state in sorted(self.tables.items())
             ],
-            "changes": self.changes,
-            "rejects": self.rejects,
-            "position": self.position.as_dict() if self.position else None,
-            "source_time": self.source_time,
-            "schema_offset": self.schema_offset,
-            "started_at": self.started_at,
-            "seconds": self.seconds,
-            "code_version": self.code_version,
+            "gaps": [{**vars(gap), "resync": _dict(gap.resync)} for gap in self.gaps],
         }
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
         """From a row as Spark (``asDict(recursive=True)``) or Arrow gives it."""
+        plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
         return cls(
-            batch_id=row["batch_id"],
-            checkpoint_id=row["checkpoint_id"],
+            **plain,
+            position=_position(row["position"]),
             offsets={
                 (o["topic"], o["partition"]): (o["start"], o["end"]) for o in row["offsets"] or ()
             },
             high_water={
-                (h["topic"], h["partition"]): Position.from_mapping(h["position"])
+                (h["topic"], h["partition"]): HighWater(
+                    h["offset"], _position(h["position"]), h["gtid"], h["topic_id"]
+                )
                 for h in row["high_water"] or ()
             },
-            tables={
-                t["name"]: TableState(
-                    t["path"],
-                    t["version"],
-                    t["changes"],
-                    Position.from_mapping(t["position"]) if t["position"] else None,
-                )
-                for t in row["tables"] or ()
-            },
-            changes=row["changes"],
-            rejects=row["rejects"],
-            position=Position.from_mapping(row["position"]) if row["position"] else None,
-            source_time=row["source_time"],
-            schema_offset=row["schema_offset"],
-            started_at=row["started_at"],
-            seconds=row["seconds"],
-            code_version=row["code_version"] or "",
+            tables={t["name"]: _table_state(t) for t in row["tables"] or ()},
+            gaps=tuple(
+                Gap(**{**gap, "resync": _position(gap["resync"])}) for gap in row["gaps"] or ()
+            ),
         )
 
 
-def offsets_from_log(text: str) -> dict[tuple[str, int], int]:
+_POSITIONS = ("position", "floor", "snapshot", "reread")
+_PLAIN = (
+    "batch_id",
+    "kind",
+    "checkpoint_id",
+    "term",
+    "changes",
+    "rejects",
+    "resent",
+    "late",
+    "source_time",
+    "schema_offset",
+    "state_rows",
+    "state_bytes",
+    "started_at",
+    "seconds",
+    "code_version",
+)
+
+
+def _dict(position: Position | None) -> dict[str, int] | None:
+    return position.as_dict() if position else None
+
+
+def _position(value: Any) -> Position | None:
+    return Position.from_mapping(value) if value else None
+
+
+def _table_state(row: Mapping[str, Any]) -> TableState:
+    rest = {key: value for key, value in row.items() if key != "name"}
+    return TableState(**{**rest, **{key: _position(row[key]) for key in _POSITIONS}})
+
+
+def offsets_from_log(text: str) -> dict[Place, int]:
     """Kafka end offsets from a file of Spark's offset log (``checkpoint/offsets/<batch>``).
 
     The file holds a version line, a metadata line and one JSON line per source; ours has one.
     Raises ``ValueError`` when it is torn.
     """
+    return offsets_from_json(_lines(text)[2])
+
+
+def is_behind_its_watermark(text: str) -> bool:
+    """True when an offset log file says that its batch came "before" Spark's watermark.
+
+    Our event time is the batch's own time (see ``source``), so this takes a clock that was set back
+    by more than ``dedup.delay``; every record of such a batch is late, and Spark drops all of them.
+    """
+    metadata = json.loads(_lines(text)[1])
+    return int(metadata["batchTimestampMs"]) <= int(metadata["batchWatermarkMs"])
+
+
+def _lines(text: str) -> list[str]:
     lines = text.splitlines()
     if len(lines) < 3 or not lines[0].startswith("v"):
         raise ValueError("the offset log file is torn")
-    return offsets_from_json(lines[2])
+    return lines
 
 
-def offsets_from_json(text: str) -> dict[tuple[str, int], int]:
+def offsets_from_json(text: str) -> dict[Place, int]:
     """``{"topic": {"0": 12}}`` as Spark's Kafka source writes it."""
     return {
         (topic, int(partition)): int(offset)
@@ -147,8 +249,26 @@ def offsets_from_json(text: str) -> dict[tuple[str, int], int]:
     }
 
 
-def ranges(
-    before: Mapping[tuple[str, int], int], after: Mapping[tuple[str, int], int]
-) -> dict[tuple[str, int], tuple[int, int]]:
+def offsets_as_json(offsets: Mapping[Place, int]) -> str:
+    """The same text from offsets, in order of topic."""
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(nested)
+
+
+def ranges(before: Mapping[Place, int], after: Mapping[Place, int]) -> dict[Place, tuple[int, int]]:
     """The half-open ranges between two offset maps; a partition new in ``after`` starts at 0."""
     return {place: (before.get(place, 0), end) for place, end in after.items()}
+
+
+def covers(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
+    """True when every record of these ranges is published, or there is none in them."""
+    ends = newest.ends if newest else {}
+    return all(start == end or end <= ends.get(place, 0) for place, (start, end) in taken.items())
+
+
+def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
+    """True when these ranges begin exactly where the newest batch ended; new partitions anywhere."""
+    ends = newest.ends if newest else {}
+    return all(ends.get(place, start) == start for place, (start, _) in taken.items())

@@ -207,6 +207,15 @@ def reached(cursor: Cursor) -> Reached:
     return Reached(file_number(row[0]), int(row[1]), GtidSet.parse(str(row[4])))
 
 
+def server_uuid(source: Source) -> str:
+    """Which server this is, whatever its address."""
+    with connected(source) as cursor:
+        cursor.execute("SELECT @@server_uuid")
+        row = cursor.fetchone()
+        assert row is not None
+        return str(row[0])
+
+
 def dump_threads(source: Source) -> int:
     """How many binlog streams this user has open on the server; needs no extra grant."""
     with connected(source) as cursor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
 RESERVED_COLUMN = "_ingest"
 """The one column that a target has beyond the source's own."""
@@ -55,30 +56,80 @@ def quarantine_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "quarantine")
 
 
+def lease_path(lake: str) -> str:
+    """Who may write: one file per term."""
+    return join(lake, INTERNAL_FOLDER, "lease")
+
+
+def resync_path(lake: str) -> str:
+    """Tables that are being taken again: one file per request."""
+    return join(lake, INTERNAL_FOLDER, "resync")
+
+
+def epochs_path(lake: str) -> str:
+    """Where the source's log was replaced by another: one file per epoch."""
+    return join(lake, INTERNAL_FOLDER, "epochs")
+
+
 def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:
     """Delta's ``txnAppId`` for one target of one table: pipeline, checkpoint id, table, target.
 
-    The checkpoint id is minted inside the checkpoint, so a new checkpoint (whose batch ids start
-    at 0 again) can never mistake an old marker for its own.
+    The checkpoint id is minted inside the checkpoint, so a new checkpoint can never mistake an old
+    marker for its own.
     """
     return "/".join(
         [APPLICATION, *(quote(part, safe="") for part in (pipeline, checkpoint_id, table, target))]
     )
 
 
-STEP_BITS = 10
-"""A batch may hold up to 1,024 steps (runs of changes between two barriers) per table."""
+TERM_BITS, BATCH_BITS, STEP_BITS = 20, 33, 10
+"""63 bits: a million take-overs, 8.6 billion batches, 1,024 commits of one batch per target."""
 
 
-def txn_version(batch_id: int, step: int) -> int:
-    """Delta's ``txnVersion``: batch id and step folded into one growing long.
+@dataclass(frozen=True, order=True)
+class Marker:
+    """Delta's ``txnVersion`` of a commit: who (lease term), which batch, which step of it.
 
-    Raises ``ValueError`` when a batch has more steps than the encoding holds; two commits with
-    one identity would silently lose the second (facts.md B1).
+    The term leads, so that once a successor has put its own term into a table, Delta itself skips
+    whatever a predecessor still tries to commit there: its versions are lower.
     """
-    if not 0 <= step < (1 << STEP_BITS):
-        raise ValueError(f"step {step} of batch {batch_id} does not fit in {STEP_BITS} bits")
-    return (batch_id << STEP_BITS) | step
+
+    term: int
+    batch: int
+    step: int
+
+    @property
+    def version(self) -> int:
+        """The growing long. Raises ``ValueError`` when a part does not fit; two commits with one
+        identity would silently lose the second (facts.md B1).
+        """
+        for name, value, bits in (
+            ("term", self.term, TERM_BITS),
+            ("batch", self.batch, BATCH_BITS),
+            ("step", self.step, STEP_BITS),
+        ):
+            if not 0 <= value < (1 << bits):
+                raise ValueError(f"{name} {value} does not fit in {bits} bits")
+        return ((self.term << BATCH_BITS | self.batch) << STEP_BITS) | self.step
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """(batch, step): what the commit holds, whoever made it."""
+        return (self.batch, self.step)
+
+    @classmethod
+    def parse(cls, version: int) -> Marker:
+        """The inverse of :attr:`version`."""
+        batch = (version >> STEP_BITS) & ((1 << BATCH_BITS) - 1)
+        return cls(version >> (STEP_BITS + BATCH_BITS), batch, version & ((1 << STEP_BITS) - 1))
+
+
+def app_id_parts(text: str) -> tuple[str, str, str, str] | None:
+    """(pipeline, checkpoint id, table, target) of an app id of ours, or None."""
+    parts = text.split("/")
+    if len(parts) != 5 or parts[0] != APPLICATION:
+        return None
+    return (unquote(parts[1]), unquote(parts[2]), unquote(parts[3]), unquote(parts[4]))
 
 
 def consumer_group(pipeline: str) -> str:

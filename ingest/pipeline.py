@@ -1,13 +1,13 @@
 """The spine: what happens to one micro-batch, in order.
 
-``Batches.apply`` is the function that Spark calls. Read it first; every line of it is a stage that
-has a module of its own name.
+``Batches.apply`` is the function that Spark calls. Read it first, then ``_work``; every line of it
+is a stage that has a module of its own name.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -15,20 +15,22 @@ from datetime import datetime, timezone
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import __version__, decode, dedup, manifest, quarantine
-from ingest.apply import Applied, Applier, TableBatch
+from ingest import __version__, decode, dedup, manifest, quarantine, snapshots, states
+from ingest.apply import Applier, TableBatch, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
+from ingest.epochs import Epoch, newest_restart
+from ingest.facts import gather, regression
 from ingest.failpoints import reached
-from ingest.kafka import GroupOffsets, SchemaTopic
-from ingest.manifest import Entry, TableState
+from ingest.manifest import Entry, HighWater, Place
 from ingest.names import app_id, manifest_path, quarantine_path
-from ingest.steps import TableFacts
-from ingest.storage import Storage
-from ingest.topics import TableId
-
-EPOCH = 0
-"""The source's first and only epoch so far; failover and reset logs get their own later."""
+from ingest.ports import Log, Ranges, Schemas
+from ingest.position import Position
+from ingest.resync import Request, Requests
+from ingest.snapshots import Cleanup
+from ingest.start_facts import Note
+from ingest.steps import Applied, TableFacts
+from ingest.topics import TableId, topic_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class BatchReport:
     entry: Entry
 
 
+class StaleCheckpointError(Exception):
+    """Spark's ranges do not continue the manifest's: the start must be decided again."""
+
+
 class Batches:
     """Applies micro-batches of one pipeline, under one checkpoint id."""
 
@@ -45,62 +51,157 @@ class Batches:
         self,
         session: SparkSession,
         pipeline: Pipeline,
-        checkpoint_id: str,
-        checkpoint: Storage,
+        *,
+        log: Log,
+        schemas: Schemas,
+        committer: Committer,
         newest: Entry | None,
         report: Callable[[BatchReport], None],
+        requests: Requests,
+        epochs: Sequence[Epoch] = (),
     ) -> None:
         self.pipeline = pipeline
-        self.checkpoint_id = checkpoint_id
-        self._checkpoint = checkpoint
-        self._newest = newest
+        self.newest = newest
+        self.checkpoint_id = newest.checkpoint_id if newest else ""
+        self.state_size = (0, 0)
+        """Rows and bytes of Spark's state store, as its newest progress says."""
+        self._session = session
+        self._log = log
         self._report = report
-        self._schemas = SchemaTopic(pipeline, EPOCH)
-        self._group = GroupOffsets(pipeline)
-        self._committer = Committer()
+        self._schemas = schemas
+        self._epochs = epochs
+        self._committer = committer
+        self._requests = requests
+        self._awaited: dict[Cleanup, Mapping[Place, int]] = {}
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: Spark hands each batch a session object of its
         # own, and sessions cloned from it would pile up batch by batch.
-        self._applier = Applier(pipeline, checkpoint_id, session, self._committer)
+        self._applier = Applier(pipeline, session, committer)
 
-    def apply(self, batch: DataFrame, batch_id: int) -> None:
-        """One micro-batch: decode, order, quarantine, apply, manifest, offsets.
+    def apply(self, batch: DataFrame, spark_batch: int) -> None:
+        """One micro-batch of Spark's.
 
-        The order is the only correct one. Spark has written the batch's offsets before it calls,
-        and writes its commit after we return; until then a crash brings the same batch again with
-        the same offsets. Everything before the manifest is idempotent under (batch id, step):
-        quarantine and each table skip what they already hold. The manifest publishes the batch,
-        so it comes after all tables; a crash before it leaves tables ahead of the manifest, which
-        the replay finishes. The group's offsets come last: they may lag, never lead.
+        Spark has written the batch's ranges before it calls, and writes its commit after we return;
+        until then a crash brings the same ranges again. They are ours to number: the batch is the
+        one after the manifest's newest. Ranges that the manifest covers were published, and only
+        Spark's own commit of them was lost.
         """
-        started = time.monotonic()
-        started_at = datetime.now(timezone.utc)
-        offsets = self._offsets(batch_id)
-        if self._published(batch_id):
-            self._group.commit({place: end for place, (_, end) in offsets.items()})
+        ranges, late = self._log.taken(spark_batch)
+        if manifest.covers(self.newest, ranges):
+            self._log.publish({place: end for place, (_, end) in ranges.items()})
             return
-        reached("batch_started", batch_id)
-        self._schemas.read_to_end()
-        previous = self._newest
-        changes = decode.changes(batch, EPOCH).persist()
-        try:
-            facts = _facts(changes)
-            fresh = dedup.fresh(changes, previous.high_water if previous else {})
-            tables = self._applier.prepare(fresh, facts, self._schemas.catalog, previous)
-            rejects = self._quarantine(changes, tables, batch_id)
-            applied = self._apply_tables(tables, batch_id)
-            began = (started_at, time.monotonic() - started)
-            entry = self._entry(batch_id, offsets, previous, facts, applied, rejects, began)
-            self._publish(batch, entry)
-        finally:
-            for table in self._applier.prepared:
-                table.release()
-            changes.unpersist()
-        self._group.commit({place: end for place, (_, end) in offsets.items()})
-        reached("offsets_committed", batch_id)
-        self._newest = entry
-        self._report(BatchReport(entry))
+        if not manifest.continues(self.newest, ranges):
+            raise StaleCheckpointError
+        taken = self._drained(ranges)
+        if late or taken != ranges:
+            # Late: all of it was late to Spark, which dropped it before calling us.
+            batch = self._log.read(taken)
+        self._work(batch, Note(self._next, self.checkpoint_id, taken), late=late)
+
+    def _drained(self, ranges: Ranges) -> Ranges:
+        """The same ranges, the old partitions' taken to their end where a topic has a new one.
+
+        A key may have moved there. Whatever of it stands in its old partition was written before
+        anything in the new one, so a batch that holds all of the old partitions' records holds the
+        key's changes together, and their positions order them. The checkpoint is then behind the
+        manifest, which the next batch notices and mends.
+        """
+        known = self.newest.ends if self.newest else {}
+        grown = {topic for topic, p in ranges if (topic, p) not in known and _has(known, topic)}
+        if not grown:
+            return ranges
+        ends = self._log.ends(sorted(grown))
+        return {
+            place: (start, max(end, ends.get(place, end)) if place[0] in grown else end)
+            for place, (start, end) in ranges.items()
+        }
+
+    def finish(self, note: Note) -> None:
+        """A batch that was torn: some tables hold their part, the manifest has no row.
+
+        Under its own identity and with its very ranges, so that what is there is skipped and what
+        is missing is added, also in a table without a key.
+        """
+        if note.cleanup:
+            name, below = note.cleanup
+            self._clean_up(Cleanup(TableId.parse(name), below), note)
+        else:
+            self._work(self._log.read(note.ranges), note)
+
+    def rewind(self, entry: Entry) -> None:
+        """Publish where topics go on from now, without any change."""
+        number = self._next
+        now = datetime.now(timezone.utc)
+        emptied = {name: replace(state, changes=0) for name, state in entry.tables.items()}
+        self._publish(
+            replace(
+                entry,
+                kind="rewind",
+                batch_id=number,
+                term=self._committer.term,
+                tables=emptied,
+                changes=0,
+                rejects=0,
+                resent=0,
+                late=0,
+                started_at=now,
+                seconds=0.0,
+            )
+        )
+
+    def clean_up(self, streaming: Position | None) -> None:
+        """Remove what a completed snapshot did not contain, as soon as all of it is applied.
+
+        ``streaming``: the newest position that the connector is known to have streamed. A snapshot
+        below it is complete in Kafka; where its topic ends then, its rows end. Once that much is
+        applied, rows older than the snapshot did not occur in it.
+        """
+        newest = self.newest
+        if newest is None:
+            return
+        known = [streaming, *(mark.position for mark in newest.high_water.values())]
+        streamed = max((position for position in known if position), default=None)
+        for cleanup in snapshots.awaited(self._schemas.catalog, newest.tables):
+            if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
+                self._settle(cleanup)
+        self._requests.look()
+        for request in self._requests.open():
+            self._complete(request)
+
+    def _complete(self, request: Request) -> None:
+        """A table that was taken again: done once its snapshot is whole and applied."""
+        assert self.newest is not None
+        table = TableId.parse(request.table)
+        state = self.newest.tables.get(request.table)
+        if request.kind == "BLOCKING":
+            if state and state.snapshot and state.snapshot >= request.below:
+                self._requests.done(request)
+            return
+        if not self._requests.is_complete(request):
+            return
+        if state is None:  # the source's table is empty, and so is ours
+            self._requests.done(request)
+            return
+        # Nothing was read: the source's table is empty, and older rows are none of it.
+        cleanup = Cleanup(table, state.reread or request.below)
+        if self._is_applied(cleanup):
+            self._settle(cleanup)
+            self._requests.done(request)
+
+    def _is_applied(self, cleanup: Cleanup) -> bool:
+        """True when everything that its topic held when it was complete is applied."""
+        newest = self.newest
+        assert newest is not None
+        if cleanup not in self._awaited:
+            topics = sorted({topic for topic, _ in newest.offsets if self._is_of(topic, cleanup)})
+            self._awaited[cleanup] = self._log.ends(topics)
+        ends = self._awaited[cleanup]
+        return all(newest.ends.get(place, 0) >= end for place, end in ends.items())
+
+    def _settle(self, cleanup: Cleanup) -> None:
+        place = (str(cleanup.table), cleanup.below)
+        self._clean_up(cleanup, Note(self._next, self.checkpoint_id, cleanup=place))
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
@@ -108,39 +209,82 @@ class Batches:
         self._applier.create_missing(self._schemas.catalog)
 
     def close(self) -> None:
-        """End the threads and leave Kafka."""
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
-        self._schemas.close()
-        self._group.close()
 
-    def _published(self, batch_id: int) -> bool:
-        """True for a batch that the manifest holds: only Spark's own commit of it was lost."""
-        newest = self._newest
-        return (
-            newest is not None
-            and newest.checkpoint_id == self.checkpoint_id
-            and newest.batch_id >= batch_id
-        )
+    @property
+    def _next(self) -> int:
+        return (self.newest.batch_id if self.newest else 0) + 1
 
-    def _offsets(self, batch_id: int) -> dict[tuple[str, int], tuple[int, int]]:
-        """The batch's exact Kafka ranges, from Spark's own write-ahead log."""
-        after = self._logged(batch_id)
-        if batch_id:
-            return manifest.ranges(self._logged(batch_id - 1), after)
-        # Where the very first batch began: the Kafka source's own note ("v1", then the offsets).
-        first = (self._checkpoint.read("sources/0/0") or "v1\n{}").partition("\n")[2]
-        return manifest.ranges(manifest.offsets_from_json(first), after)
+    def _work(self, batch: DataFrame, note: Note, *, late: bool = False) -> None:
+        """Decode, order, quarantine, apply, manifest, offsets.
 
-    def _logged(self, batch_id: int) -> dict[tuple[str, int], int]:
-        text = self._checkpoint.read(f"offsets/{batch_id}")
-        return manifest.offsets_from_log(text) if text is not None else {}
+        The order is the only correct one. Everything before the manifest is idempotent under
+        (batch number, step): quarantine and each table skip what they already hold. The manifest
+        publishes the batch, so it comes after all tables; a crash before it leaves tables ahead of
+        the manifest, which the next start finishes. The group's offsets come last: they may lag,
+        never lead.
+        """
+        started, started_at = time.monotonic(), datetime.now(timezone.utc)
+        previous = self.newest
+        reached("batch_started", note.batch_id)
+        self._schemas.read_to_end()
+        catalog = self._schemas.catalog
+        if note.schema_offset:
+            catalog = catalog.until(note.schema_offset)
+        else:
+            note = replace(note, schema_offset=self._schemas.offset)
+        work = Work(note.batch_id, note.checkpoint_id, note.as_json())
+        touched = [place for place, (start, end) in note.ranges.items() if end > start]
+        changes = self._marked(decode.changes(batch, self._epochs), touched).persist()
+        try:
+            facts, counts = gather(changes)
+            if counts.regressed:
+                raise regression(counts.regressed, previous)
+            tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
+            reached("changes_prepared", note.batch_id)
+            rejects = self._quarantine(changes, tables, work)
+            reached("quarantine_committed", note.batch_id)
+            applied = self._apply_tables(tables, work)
+            entry = replace(
+                self._entry(note, facts, applied, touched),
+                rejects=rejects,
+                resent=counts.passed_over,
+                late=counts.changes if late else 0,
+                started_at=started_at,
+                seconds=time.monotonic() - started,
+            )
+            self._publish(entry)
+        finally:
+            for table in self._applier.prepared:
+                table.release()
+            changes.unpersist()
+        reached("manifest_committed", note.batch_id)
+        self._log.publish(entry.ends)
+        reached("offsets_committed", note.batch_id)
+        self._report(BatchReport(entry))
 
-    def _quarantine(self, changes: DataFrame, tables: list[TableBatch], batch_id: int) -> int:
+    def _marked(self, changes: DataFrame, touched: Sequence[Place]) -> DataFrame:
+        previous = self.newest
+        marks = previous.high_water if previous else {}
+        here = {place: marks[place] for place in touched if place in marks}
+        if self.pipeline.dedup.by == "watermark":
+            # Spark's state recognises repetitions of what has a key; Kafka's offset stays.
+            here = {place: HighWater(offset=mark.offset) for place, mark in here.items()}
+        floors = {
+            TableId.parse(name): state.floor
+            for name, state in (previous.tables if previous else {}).items()
+            if state.floor
+        }
+        return dedup.marked(changes, here, floors, newest_restart(self._epochs))
+
+    def _quarantine(self, changes: DataFrame, tables: list[TableBatch], work: Work) -> int:
         """Set aside what could not be read, before any table is touched; returns how many."""
-        rejects = quarantine.rows(changes.filter(F.col("reason").isNotNull()), batch_id)
+        unread = dedup.fresh(changes).filter(F.col("reason").isNotNull())
+        rejects = quarantine.rows(unread, work.batch_id)
         for table in tables:
             for part in table.rejects():
-                rejects = rejects.unionByName(quarantine.rows(part, batch_id))
+                rejects = rejects.unionByName(quarantine.rows(part, work.batch_id))
         count = rejects.count()  # materialises what the MERGEs will read, too
         if count:
             self._committer.append_once(
@@ -148,43 +292,51 @@ class Batches:
                 quarantine_path(self.pipeline.lake.path),
                 quarantine.SCHEMA,
                 rejects,
-                self._identity("quarantine", batch_id),
+                self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note),
             )
         return count
 
-    def _apply_tables(self, tables: list[TableBatch], batch_id: int) -> list[Applied]:
+    def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""
-        futures = [self._pool.submit(self._applier.apply, table, batch_id) for table in tables]
+        futures = [self._pool.submit(self._applier.apply, table, work) for table in tables]
         wait(futures)  # all of them: a replay must not meet a thread of its own past
         applied = [future.result() for future in futures]
-        reached("tables_committed", batch_id)
+        reached("tables_committed", work.batch_id)
         return applied
+
+    def _clean_up(self, cleanup: Cleanup, note: Note) -> None:
+        newest = self.newest
+        assert newest is not None
+        started, now = time.monotonic(), datetime.now(timezone.utc)
+        name = str(cleanup.table)
+        state = newest.tables[name]
+        work = Work(note.batch_id, note.checkpoint_id, note.as_json())
+        applied = self._applier.clean_up(cleanup, work)
+        state = replace(state, version=applied.version)
+        tables = {each: replace(known, changes=0) for each, known in newest.tables.items()}
+        settled = max(p for p in (state.snapshot, cleanup.below) if p)
+        tables[name] = replace(state, snapshot=settled, reread=None, changes=0)
+        gaps = tuple(
+            replace(gap, resync=cleanup.below) if gap.table == name and gap.is_open else gap
+            for gap in newest.gaps
+        )
+        entry = replace(newest, tables=tables, gaps=gaps, kind="cleanup", batch_id=note.batch_id)
+        entry = replace(entry, changes=0, rejects=0, resent=0, late=0, term=self._committer.term)
+        self._publish(replace(entry, started_at=now, seconds=time.monotonic() - started))
+        self._awaited.pop(cleanup, None)
 
     def _entry(
         self,
-        batch_id: int,
-        offsets: Mapping[tuple[str, int], tuple[int, int]],
-        previous: Entry | None,
+        note: Note,
         facts: Mapping[TableId, TableFacts],
         applied: list[Applied],
-        rejects: int,
-        began: tuple[datetime, float],
+        touched: Sequence[Place],
     ) -> Entry:
-        """The batch's row of the ledger. ``began``: when, and how many seconds ago."""
-        high_water = dict(previous.high_water) if previous else {}
-        for table in facts.values():
-            for place, position in table.high_water.items():
-                high_water[place] = max(position, high_water.get(place, position))
-        tables = {
-            name: replace(state, changes=0)
-            for name, state in (previous.tables if previous else {}).items()
-        }
-        for one in applied:
-            name = str(one.table)
-            before = tables[name].position if name in tables else None
-            high = facts[one.table].high
-            newest = high if before is None else max(high, before)
-            tables[name] = TableState(one.path, one.version, one.changes, newest)
+        """The batch's row of the ledger, but for its counts of rejects and its times."""
+        previous = self.newest
+        offsets = {
+            place: (end, end) for place, end in (previous.ends if previous else {}).items()
+        } | dict(note.ranges)
         positions = [f.high for f in facts.values()]
         times = [f.source_time for f in facts.values() if f.source_time]
         if previous and previous.position:
@@ -192,51 +344,49 @@ class Batches:
         if previous and previous.source_time:
             times.append(previous.source_time)
         return Entry(
-            batch_id=batch_id,
-            checkpoint_id=self.checkpoint_id,
+            batch_id=note.batch_id,
+            checkpoint_id=note.checkpoint_id,
+            term=self._committer.term,
             offsets=offsets,
-            high_water=high_water,
-            tables=tables,
+            high_water=states.high_water(
+                previous,
+                facts,
+                {place: note.ranges[place][1] for place in touched},
+                self._log.topic_ids(new) if (new := states.unnamed(previous, touched)) else {},
+            ),
+            tables=states.table_states(previous, facts, applied, self._schemas.catalog),
+            gaps=previous.gaps if previous else (),
             changes=sum(f.changes for f in facts.values()),
-            rejects=rejects,
+            rejects=0,
             position=max(positions, default=None),
             source_time=max(times, default=None),
-            schema_offset=self._schemas.offset,
-            started_at=began[0],
-            seconds=began[1],
+            schema_offset=note.schema_offset,
+            state_rows=self.state_size[0],
+            state_bytes=self.state_size[1],
+            started_at=datetime.now(timezone.utc),
+            seconds=0.0,
             code_version=__version__,
         )
 
-    def _publish(self, batch: DataFrame, entry: Entry) -> None:
-        session = batch.sparkSession
+    def _publish(self, entry: Entry) -> None:
+        session = self._session
         self._committer.append_once(
             session,
             manifest_path(self.pipeline.lake.path),
             manifest.SCHEMA,
             session.createDataFrame([entry.as_row()], manifest.SCHEMA),
-            self._identity("manifest", entry.batch_id),
+            self._identity("manifest", entry.checkpoint_id, entry.batch_id),
         )
-        reached("manifest_committed", entry.batch_id)
+        self.newest = entry
 
-    def _identity(self, target: str, batch_id: int) -> Identity:
-        return Identity(app_id(self.pipeline.name, self.checkpoint_id, "_ingest", target), batch_id)
+    def _identity(self, target: str, checkpoint: str, batch_id: int, note: str = "") -> Identity:
+        app = app_id(self.pipeline.name, checkpoint, "_ingest", target)
+        return Identity(app, batch_id, 0, note)
+
+    def _is_of(self, topic: str, cleanup: Cleanup) -> bool:
+        names = self.pipeline.source.topic_names
+        return topic == topic_of(self.pipeline.name, cleanup.table, names)
 
 
-def _facts(changes: DataFrame) -> dict[TableId, TableFacts]:
-    """One scan over the decoded batch: what there is to do, per table and partition."""
-    truncate = F.when(F.col("op") == "t", F.col("position"))
-    rows = (
-        changes.filter(F.col("reason").isNull())
-        .groupBy("database", "table", "topic", "partition")
-        .agg(
-            F.count("*").alias("changes"),
-            F.min("position").alias("low"),
-            F.max("position").alias("high"),
-            F.max(F.when(dedup.streamed(), F.col("position"))).alias("high_water"),
-            F.max(F.unix_micros("committed_at")).alias("source_time_us"),
-            F.collect_set(truncate).alias("truncates"),
-            F.collect_set(F.json_object_keys("key_json")).alias("keys"),
-        )
-        .collect()
-    )
-    return TableFacts.combine(row.asDict(recursive=True) for row in rows)
+def _has(ends: Mapping[Place, int], topic: str) -> bool:
+    return any(name == topic for name, _ in ends)

@@ -14,6 +14,9 @@ from typing import Any
 
 PART_DELETE = 0
 PART_WRITE = 1
+PART_REREAD = 2
+"""A row of an incremental snapshot carries the position of the last streamed event, which may be its
+own; it was read after that event, so it comes after it."""
 
 SQL_TYPE = "struct<epoch: int, file: bigint, pos: bigint, row: int, part: int>"
 """The same value inside Spark and Delta; structs compare field by field there too (facts.md B2)."""

@@ -12,6 +12,8 @@ from ingest.connector import Connector, is_snapshotting, offset_gtids
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
+from ingest.resync import Requests
+from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
 
 
@@ -74,6 +76,13 @@ class ProgressReport:
     missing: int | None
     connector: ConnectorHealth
     total_changes: int
+    resyncing: tuple[str, ...] = ()
+    """Tables that are being taken again."""
+
+    @property
+    def open_gaps(self) -> int:
+        """Losses in Kafka whose table was not taken again yet."""
+        return sum(gap.is_open for gap in (self.newest.gaps if self.newest else ()))
 
     @property
     def pending(self) -> int:
@@ -99,6 +108,17 @@ class ProgressReport:
             "total_changes": self.total_changes,
             "transactions_not_in_kafka": self.missing,
             "records_not_applied": self.pending,
+            "gaps": [
+                {
+                    "table": gap.table,
+                    "topic": gap.topic,
+                    "offsets": [gap.start, gap.end],
+                    "reason": gap.reason,
+                    "open": gap.is_open,
+                }
+                for gap in (newest.gaps if newest else ())
+            ],
+            "resyncing": list(self.resyncing),
             "tables": [
                 {"name": t.name, "version": t.version, "records_not_applied": t.pending}
                 for t in self.tables
@@ -117,6 +137,10 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         missing=not_delivered(pipeline),
         connector=connector_health(pipeline),
         total_changes=ledger.total_changes(),
+        # Elsewhere it would take a Spark to look.
+        resyncing=tuple(one.table for one in Requests(pipeline).open())
+        if is_local(pipeline.lake.path)
+        else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""`ingest run`: check, apply the connector, start the one query, and end as asked.
+"""`ingest run`: check, take the lease, apply the connector, start the one query, end as asked.
 
 ``--once`` is exact: it notes where MySQL's log ends, waits until Connect has delivered all of that
 to Kafka, fixes Kafka's end, and applies up to there.
@@ -6,7 +6,6 @@ to Kafka, fixes Kafka's end, and applies up to there.
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
 import time
@@ -21,25 +20,38 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import kafka, mysql, session, source, topics
+from ingest import kafka, mysql, progress, resync, session, source, startup
+from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered, offset_gtids
+from ingest.epoch_registry import EpochRegistry, newest_number
 from ingest.errors import Exit, IngestError
+from ingest.failpoints import reached
+from ingest.fencing import fence_every_target
 from ingest.gtid import GtidSet
+from ingest.kafka_log import KafkaLog
+from ingest.lease import Lease, Term
 from ingest.ledger import Ledger
-from ingest.manifest import Entry
-from ingest.names import checkpoint_path
+from ingest.manifest import offsets_as_json
+from ingest.names import (
+    checkpoint_path,
+    lease_path,
+)
 from ingest.pipeline import Batches, BatchReport
-from ingest.progress import CheckpointFacts, Create, Rebuild, Refuse, Resume, decide
-from ingest.storage import Storage
+from ingest.preflight import refuse_unfit
+from ingest.progress import Refuse, Start
+from ingest.start_facts import StartFacts
+from ingest.storage import Storage, files_at, is_local
+from ingest.stream_failure import mendable, translated
 from ingest.supervisor import Supervisor
 from ingest.table import LakeTable
 
-IDENTITY_FILE = "ingest.identity"
-"""Inside the checkpoint: pipeline name and checkpoint id. Minted once, gone with the checkpoint."""
-
 _WORKER_RESTART = 60.0
 """Seconds that `--once` waits for a Connect worker that does not answer."""
+
+_RESTARTS = 5
+"""How often a run decides its start anew before it gives up: each time something had changed below
+it that a new decision mends (records gone from Kafka, a checkpoint that another job wrote to)."""
 
 Say = Callable[[str], None]
 
@@ -56,25 +68,72 @@ class Run:
     _in_hand: threading.Lock = field(default_factory=threading.Lock)
     _failure: list[Exception] = field(default_factory=list)
 
-    def execute(self, *, once: bool) -> None:
+    def execute(
+        self, *, once: bool = False, standby: bool = False, from_beginning: bool = False
+    ) -> None:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         refuse_unfit(self.pipeline)
+        spark: SparkSession | None = None
+        if standby or not is_local(self.pipeline.lake.path):
+            # A standby has Spark warm before it is needed; a lake that is not on this machine's
+            # disk is reached through Spark.
+            spark = self._start_spark()
+        lease = Lease(files_at(lease_path(self.pipeline.lake.path)), self.say)
+        try:
+            term = lease.acquire(standby=standby, stop=self._stop)
+            if term is None:
+                return
+            self._hold(lease, term, spark, once=once, from_beginning=from_beginning)
+        finally:
+            lease.release()
+            active = SparkSession.getActiveSession() or spark
+            if active is not None:
+                active.stop()
+
+    def _hold(
+        self,
+        lease: Lease,
+        term: Term,
+        spark: SparkSession | None,
+        *,
+        once: bool,
+        from_beginning: bool,
+    ) -> None:
+        """Everything that needs the lease."""
         connector = Connector(self.pipeline)
-        plan = connector.apply()
+        epochs = EpochRegistry(self.pipeline)
+        kafka.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
+        plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
-        supervisor = Supervisor(connector, self.say)
+        supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-        self.say("starting Spark …")
-        spark = session.for_pipeline(self.pipeline, self.log)
-        try:
-            if once:
-                self._await_delivery(connector, supervisor, target)
-            self._stream(spark, supervisor, once=once)
-        finally:
-            spark.stop()
+        spark = spark or self._start_spark()
+        if once:
+            self._await_delivery(connector, supervisor, target)
+        committer = Committer(term.number, lease.refuse_lost)
+        if term.fence:
+            fence_every_target(spark, self.pipeline, committer)
+        for attempt in range(_RESTARTS):
+            again = self._stream(
+                spark,
+                committer,
+                supervisor,
+                once=once,
+                from_beginning=from_beginning and not attempt,
+            )
+            if not again:
+                return
+            self.say(f"{again}; deciding anew where to go on")
+        raise IngestError(
+            "E-START-AGAIN",
+            f"The start was decided {_RESTARTS} times and something changed below it each time.",
+            means="The lake is as it was at the last published batch.",
+            remedy=f"read {self.log}; see that no other job writes to this lake, then run again.",
+            exit_code=Exit.FAILED,
+        )
 
     def stop(self) -> None:
         """End the run after the batch in hand."""
@@ -85,6 +144,10 @@ class Run:
         if self._stop.is_set():
             raise KeyboardInterrupt
         self._stop.set()
+
+    def _start_spark(self) -> SparkSession:
+        self.say("starting Spark …")
+        return session.for_pipeline(self.pipeline, self.log)
 
     def _await_delivery(
         self, connector: Connector, supervisor: Supervisor, target: mysql.Reached
@@ -109,40 +172,105 @@ class Run:
                 self.say(_waiting_for(offset, target))
             self._stop.wait(0.2)
 
-    def _stream(self, spark: SparkSession, supervisor: Supervisor, *, once: bool) -> None:
-        lake = self.pipeline.lake.path
-        checkpoint = Storage(spark, checkpoint_path(lake))
-        newest = Ledger(lake).last()
-        facts = _checkpoint_facts(checkpoint)
-        decision = decide(self.pipeline.name, facts, newest, _multisets(spark, newest))
-        if isinstance(decision, Refuse):
-            raise IngestError(
-                "E-START-REFUSED",
-                f"Pipeline {self.pipeline.name!r} cannot start: {decision.reason}.",
-                means="Going on could lose or repeat changes; nothing was touched.",
-                remedy=f"{decision.remedy}.",
-            )
-        checkpoint_id = self._checkpoint_id(checkpoint, decision)
-        starting = decision.starting_offsets if isinstance(decision, Rebuild) else None
-        batches = Batches(spark, self.pipeline, checkpoint_id, checkpoint, newest, self.report)
+    def _stream(
+        self,
+        spark: SparkSession,
+        committer: Committer,
+        supervisor: Supervisor,
+        *,
+        once: bool,
+        from_beginning: bool,
+    ) -> str:
+        """Decide, mend, stream. Returns why the start must be decided anew, or nothing."""
+        checkpoint = Storage(spark, checkpoint_path(self.pipeline.lake.path))
+        epochs = EpochRegistry(self.pipeline).known()
+        log = KafkaLog(spark, self.pipeline, checkpoint)
+        schemas = kafka.SchemaTopic(self.pipeline, epochs)
+        requests = resync.Requests(self.pipeline)
+        batches = Batches(
+            spark,
+            self.pipeline,
+            log=log,
+            schemas=schemas,
+            committer=committer,
+            newest=Ledger(self.pipeline.lake.path).last(),
+            report=self.report,
+            requests=requests,
+            epochs=epochs,
+        )
         try:
+            committer.begin_anew()
+            start, facts = self._begin(spark, batches, from_beginning=from_beginning)
+            committer.begin_anew()
             batches.ensure_tables()
+            starting = self._checkpoint(checkpoint, batches, start, facts)
             query = self._start(spark, batches, starting, once=once)
-            self._watch(query, supervisor)
-            if not self._stop.is_set():
+            again = self._watch(query, supervisor, batches, committer.refuse_lost)
+            if not again and not self._stop.is_set():
                 batches.ensure_tables()
+                batches.clean_up(supervisor.streaming(now=True))
+            return again
         finally:
             batches.close()
+            log.close()
+            schemas.close()
+            requests.close()
 
-    def _checkpoint_id(self, checkpoint: Storage, decision: object) -> str:
-        if isinstance(decision, Resume):
-            return decision.checkpoint_id
-        if isinstance(decision, Rebuild):
-            self.say("the checkpoint is gone; resuming from the manifest")
-        assert isinstance(decision, Create | Rebuild)
+    def _begin(
+        self, spark: SparkSession, batches: Batches, *, from_beginning: bool
+    ) -> tuple[Start, StartFacts]:
+        """Mend until nothing is left to mend; returns the decision to stream under."""
+        while True:
+            facts = startup.gather(
+                spark,
+                self.pipeline,
+                kafka.partitions(self.pipeline),
+                from_beginning=from_beginning,
+            )
+            decision = progress.decide(facts)
+            if isinstance(decision, Refuse):
+                raise IngestError(
+                    "E-START-REFUSED",
+                    f"Pipeline {self.pipeline.name!r} cannot start: {decision.reason}.",
+                    means="Going on could lose or repeat changes; nothing was touched.",
+                    remedy=f"{decision.remedy}.",
+                )
+            for sentence in decision.because:
+                self.say(sentence)
+            if decision.finish is not None:
+                batches.finish(decision.finish)
+                continue
+            for path, version in decision.restore:
+                LakeTable(spark, path).restore(version)
+            if decision.restore:
+                continue
+            if decision.entry is not None:
+                batches.rewind(decision.entry)
+            if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
+                # Its task makes a table's topic once, and would wait for a deleted one for ever.
+                Connector(self.pipeline).restart()
+            if decision.resync:
+                resync.request(self.pipeline, decision.resync, self.say)
+            return decision, facts
+
+    def _checkpoint(
+        self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts
+    ) -> str | None:
+        """Make the checkpoint what was decided; returns where a new one starts."""
+        if start.resume:
+            assert facts.checkpoint.id
+            batches.checkpoint_id = facts.checkpoint.id
+            return None
         minted = uuid.uuid4().hex[:16]
-        checkpoint.write(IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n")
-        return minted
+        checkpoint.delete("")
+        checkpoint.write(startup.IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n{facts.shape}\n")
+        batches.checkpoint_id = minted
+        if batches.newest is None:
+            return None
+        ends = batches.newest.ends
+        # Spark wants every partition named; -2 is its word for the earliest offset.
+        here = kafka.partitions(self.pipeline)
+        return offsets_as_json({place: ends.get(place, -2) for place in here})
 
     def _start(
         self, spark: SparkSession, batches: Batches, starting: str | None, *, once: bool
@@ -153,6 +281,7 @@ class Run:
                     if self._stop.is_set():
                         raise _StoppingError
                     batches.apply(batch, batch_id)
+                    batches.clean_up(None)
             except _StoppingError:
                 raise
             except Exception as failure:
@@ -160,6 +289,7 @@ class Run:
                 self._failure.append(failure)
                 raise
 
+        self._failure.clear()
         writer = (
             source.records(spark, self.pipeline, starting)
             .writeStream.foreachBatch(apply)
@@ -171,10 +301,29 @@ class Run:
         seconds = self.pipeline.spark.trigger_seconds
         return writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds").start()
 
-    def _watch(self, query: StreamingQuery, supervisor: Supervisor) -> None:
+    def _watch(
+        self,
+        query: StreamingQuery,
+        supervisor: Supervisor,
+        batches: Batches,
+        refuse_lost: Callable[[], None],
+    ) -> str:
+        """Until the query ends; returns why the start must be decided anew, or nothing."""
+        seen = -1
         try:
             while not query.awaitTermination(1):
+                refuse_lost()
                 supervisor.look()
+                newest = batches.newest.batch_id if batches.newest else 0
+                if _logged(query) > seen and newest:
+                    seen = _logged(query)
+                    batches.state_size = _state_size(query)
+                    reached("batch_logged", newest)
+                if not query.status["isTriggerActive"] and self._in_hand.acquire(blocking=False):
+                    try:
+                        batches.clean_up(supervisor.streaming())
+                    finally:
+                        self._in_hand.release()
                 if self._stop.is_set():
                     self.say("stopping after the batch in hand …")
                     with self._in_hand:  # waits for the batch that is being applied
@@ -184,10 +333,19 @@ class Run:
         except StreamingQueryException as failure:
             if not self._failure and not self._stop.is_set():
                 self._failure.append(failure)
+        finally:
+            if query.isActive:
+                with self._in_hand:
+                    self._stop.set()
+                query.stop()
         for cause in self._failure:
+            again = mendable(cause)
+            if again:
+                return again
             if isinstance(cause, IngestError):
                 raise cause
-            raise _translated(cause, self.log) from None
+            raise translated(cause, self.log) from None
+        return ""
 
 
 class _StoppingError(Exception):
@@ -201,37 +359,16 @@ _PLANNED = {
 }
 
 
-def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
-    """Everything that can be known before anything is started. Returns the captured tables."""
-    facts = mysql.server_facts(pipeline.source)
-    captured = mysql.refuse_unfit(pipeline.source, facts)
-    mysql.refuse_unreadable(pipeline.source, captured)
-    topics.refuse_collisions(pipeline.name, captured, pipeline.source.topic_names)
-    kafka.refuse_away(pipeline)
-    refuse_unwritable(pipeline.lake.path)
-    return captured
+def _logged(query: StreamingQuery) -> int:
+    last = query.lastProgress
+    return int(last["batchId"]) if last else -1
 
 
-def refuse_unwritable(lake: str) -> None:
-    """Raise when a local lake folder cannot be written. Object stores tell at the first write."""
-    if "://" in lake and not lake.startswith("file:"):
-        return
-    folder = Path(lake.removeprefix("file://").removeprefix("file:"))
-    probe = folder / f".ingest-probe-{uuid.uuid4().hex[:8]}"
-    try:
-        made = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("")
-        probe.unlink()
-        if made:
-            folder.rmdir()
-    except OSError as failure:
-        raise IngestError(
-            "E-LAKE-UNWRITABLE",
-            f"The lake path {lake} cannot be written: {failure.strerror}.",
-            means="Nothing was started.",
-            remedy="correct `lake.path` in the pipeline file, or the folder's permissions.",
-        ) from None
+def _state_size(query: StreamingQuery) -> tuple[int, int]:
+    last = query.lastProgress
+    operators = last["stateOperators"] if last else []
+    rows = sum(int(one["numRowsTotal"]) for one in operators)
+    return rows, sum(int(one["memoryUsedBytes"]) for one in operators)
 
 
 def _waiting_for(offset: dict[str, Any] | None, target: mysql.Reached) -> str:
@@ -241,57 +378,3 @@ def _waiting_for(offset: dict[str, Any] | None, target: mysql.Reached) -> str:
         return "waiting for the snapshot to reach Kafka …"
     missing = target.gtids.minus_count(offset_gtids(offset) or GtidSet())
     return f"waiting for {missing:,} transactions to reach Kafka …"
-
-
-def _checkpoint_facts(checkpoint: Storage) -> CheckpointFacts:
-    identity = (checkpoint.read(IDENTITY_FILE) or "").split()
-    batches = [name for name in checkpoint.names("offsets") if name.isdigit()]
-    if len(identity) != 2:
-        return CheckpointFacts(None, None, len(batches))
-    return CheckpointFacts(identity[1], identity[0], len(batches))
-
-
-def _multisets(spark: SparkSession, newest: Entry | None) -> dict[str, int]:
-    """Tables without a key and their newest versions: only they are not guarded by row."""
-    found = {}
-    for name, state in (newest.tables if newest else {}).items():
-        description = LakeTable(spark, state.path).describe()
-        if description is not None and description.is_multiset:
-            found[name] = description.version
-    return found
-
-
-def _translated(failure: Exception, log: Path) -> IngestError:
-    text = str(failure)
-    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():
-        return IngestError(
-            "E-KAFKA-GAP",
-            "Kafka no longer has changes that were not applied yet (retention or a re-created "
-            "topic).",
-            means="The lake is as it was at the last published batch; nothing was skipped.",
-            remedy="take the tables again in a pipeline of another name and lake; raise "
-            "`kafka.retention_hours`.",
-            exit_code=Exit.FAILED,
-        )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if re.search(r"(Exception|Error): |^\[[A-Z_]+\]", line)]
-    return IngestError(
-        "E-STREAM-FAILED",
-        f"The streaming query failed: {(named or lines or ['no reason given'])[0][:300]}",
-        means="The batch in hand was not published; its changes stay in Kafka and are applied "
-        "by the next run.",
-        remedy=f"run it again; if it fails again, read {log}.",
-        exit_code=Exit.FAILED,
-    )
-
-
-def refuse_away_lake(pipeline: Pipeline) -> None:
-    """Before an audit: every part answers, and there is a lake to compare."""
-    mysql.refuse_unfit(pipeline.source, mysql.server_facts(pipeline.source))
-    kafka.refuse_away(pipeline)
-    if Ledger(pipeline.lake.path).last() is None:
-        raise IngestError(
-            "E-AUDIT-NO-LAKE",
-            f"There is no batch in the lake {pipeline.lake.path} yet.",
-            remedy="run the pipeline first: `ingest run FILE --once`.",
-        )

@@ -32,6 +32,7 @@ DEFAULTS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.sources.default": "delta",

@@ -2,25 +2,113 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ingest.config import Pipeline
+from ingest.decode import ENVELOPE
+from ingest.manifest import Place, offsets_as_json
 from ingest.topics import topic_pattern
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
+"""``topic string, partition int, offset bigint, timestamp, key binary, value binary, run string``;
+``run`` is the connector run that wrote the record, from its header."""
+
+_RUN_HEADER = "__debezium.context.runId"
 
 
 def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | None) -> DataFrame:
-    """The stream: ``topic, partition, offset, timestamp, key binary, value binary``.
+    """The stream, with :data:`COLUMNS`.
 
     ``starting_offsets`` (Spark's JSON) counts only while the checkpoint is new; a topic that
     appears later is read from its beginning. Only committed transactions are seen, and an offset
     that Kafka no longer has stops the query instead of being skipped.
     """
     options = {
-        "kafka.bootstrap.servers": pipeline.kafka.bootstrap_servers,
+        **_options(pipeline),
         "subscribePattern": topic_pattern(pipeline.name),
         "startingOffsets": starting_offsets or "earliest",
-        "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(pipeline.spark.max_changes_per_batch),
+    }
+    stream = _columns(session.readStream.format("kafka").options(**options).load())
+    if pipeline.dedup.by == "position":
+        return stream
+    return once_within(stream, pipeline.dedup.delay)
+
+
+def range_(
+    session: SparkSession, pipeline: Pipeline, ranges: Mapping[Place, tuple[int, int]]
+) -> DataFrame:
+    """Exactly the records of these half-open ranges, with :data:`COLUMNS`, as a batch."""
+    held = {place: (start, end) for place, (start, end) in ranges.items() if end > start}
+    if not held:
+        return session.createDataFrame([], _SCHEMA)
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in sorted(held):
+        assigned.setdefault(topic, []).append(partition)
+    options = {
+        **_options(pipeline),
+        "assign": str(assigned).replace("'", '"'),
+        "startingOffsets": offsets_as_json({place: start for place, (start, _) in held.items()}),
+        "endingOffsets": offsets_as_json({place: end for place, (_, end) in held.items()}),
+    }
+    return _columns(session.read.format("kafka").options(**options).load())
+
+
+_SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "run string"
+)
+
+
+def once_within(stream: DataFrame, delay: str) -> DataFrame:
+    """Leave out records whose change has come before, within ``delay``, by Spark's state store.
+
+    The event time is the batch's own, which Spark logs with the batch. The source's time would be a
+    trap: the watermark is one maximum over all topics, so the changes of a topic that lags would
+    be "late" and vanish. With the batch's own time nothing is late unless this machine's clock is
+    set back by more than ``delay``; that is seen in the offset log, and the batch is read again
+    without the state (``pipeline``), so nothing is lost then, either.
+    """
+    return (
+        stream.withColumn("_seen_at", F.current_timestamp())
+        .withWatermark("_seen_at", delay)
+        .withColumn("_identity", identity())
+        .dropDuplicatesWithinWatermark(["_identity"])
+        .drop("_seen_at", "_identity")
+    )
+
+
+def identity() -> Column:
+    """What makes a streamed change itself: topic, binlog file, position, row and operation.
+
+    Snapshot rows share one position, and unreadable records have none: those are themselves by
+    topic, partition and offset, so never a repetition.
+    """
+    envelope = F.from_json(F.col("value").cast("string"), ENVELOPE)
+    source, op = envelope["source"], envelope["op"]
+    change = F.concat_ws(
+        "/", "topic", source["file"], source["pos"], F.coalesce(source["row"], F.lit(0)), op
+    )
+    record = F.concat_ws("/", "topic", "partition", "offset")
+    streamed = (op != "r") & source["file"].isNotNull() & source["pos"].isNotNull()
+    # The text itself and no hash of it: two changes that shared a hash would lose one.
+    return F.when(streamed, F.concat_ws("/", change, source["gtid"])).otherwise(record)
+
+
+def _columns(loaded: DataFrame) -> DataFrame:
+    ours = F.filter("headers", lambda header: header["key"] == _RUN_HEADER)
+    run = F.get(ours, F.lit(0))["value"].cast("string").alias("run")
+    return loaded.select("topic", "partition", "offset", "timestamp", "key", "value", run)
+
+
+def _options(pipeline: Pipeline) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": pipeline.kafka.bootstrap_servers,
+        "failOnDataLoss": "true",
+        "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
         # A new table's topic is picked up within this time.
         "kafka.metadata.max.age.ms": "5000",
@@ -31,5 +119,3 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
         "kafka.fetch.max.bytes": "67108864",
         **{f"kafka.{key}": value for key, value in pipeline.kafka.properties.items()},
     }
-    stream = session.readStream.format("kafka").options(**options).load()
-    return stream.select("topic", "partition", "offset", "timestamp", "key", "value")

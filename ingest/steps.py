@@ -20,18 +20,33 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """One attempt at a snapshot: the connector run that made it, and the position it pinned."""
+
+    run: str
+    position: Position
+
+
+@dataclass(frozen=True)
 class TableFacts:
-    """One table in one batch. ``high_water``: newest streamed position per (topic, partition)."""
+    """One table in one batch: its fresh changes, what was passed over left out.
+
+    ``high_water``: newest streamed position and its GTID per (topic, partition).
+    """
 
     table: TableId
     changes: int
     low: Position
     high: Position
-    high_water: Mapping[tuple[str, int], Position]
+    high_water: Mapping[tuple[str, int], tuple[Position, str]]
     source_time: datetime | None
     truncates: tuple[Position, ...]
     keys: frozenset[tuple[str, ...]]
     """Key columns of the messages, in key order; empty for a table without a key."""
+    attempt: Attempt | None = None
+    """The newest snapshot attempt that has rows in this batch."""
+    reread: Position | None = None
+    """The first row of an incremental snapshot in this batch."""
 
     @staticmethod
     def combine(rows: Iterable[Mapping[str, Any]]) -> dict[TableId, TableFacts]:
@@ -62,7 +77,10 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
         low=min(Position.from_mapping(part["low"]) for part in parts),
         high=max(Position.from_mapping(part["high"]) for part in parts),
         high_water={
-            (part["topic"], part["partition"]): Position.from_mapping(part["high_water"])
+            (part["topic"], part["partition"]): (
+                Position.from_mapping(part["high_water"]["position"]),
+                part["high_water"]["gtid"] or "",
+            )
             for part in parts
             if part["high_water"]
         },
@@ -78,7 +96,31 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             sorted(Position.from_mapping(t) for part in parts for t in part["truncates"] or ())
         ),
         keys=frozenset(tuple(key) for part in parts for key in part["keys"] or () if key),
+        attempt=max(
+            (
+                Attempt(part["attempt"]["run"] or "", Position.from_mapping(part["attempt"]["pos"]))
+                for part in parts
+                if part["attempt"]
+            ),
+            key=lambda attempt: attempt.position,
+            default=None,
+        ),
+        reread=min(
+            (Position.from_mapping(part["reread"]) for part in parts if part.get("reread")),
+            default=None,
+        ),
     )
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A table as a batch left it."""
+
+    table: TableId
+    path: str
+    version: int
+    changes: int
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +129,8 @@ class Step:
 
     ``wipe``: rows older than this position are removed first, as a TRUNCATE or DROP did.
     ``previous``: the schema version before, when this step begins with a DDL.
+    ``reset``: rows up to this position are removed first: an attempt at a snapshot began again, and
+    in a table without a key its rows cannot be told from those of the attempt before.
     """
 
     start: Position | None
@@ -94,6 +138,7 @@ class Step:
     version: SchemaVersion
     wipe: Position | None = None
     previous: SchemaVersion | None = None
+    reset: Position | None = None
 
 
 def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:

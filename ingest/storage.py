@@ -2,9 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Protocol
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+
+class Files(Protocol):
+    """Small text files below one root."""
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None when there is none."""
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file whole, replacing what was there."""
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that must not exist; False when it does."""
+
+    def delete(self, name: str) -> None:
+        """Remove a file or folder."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; empty when there is no such folder."""
+
+
+class LocalFiles:
+    """The same on this machine's disk, without Spark."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root.removeprefix("file://").removeprefix("file:"))
+
+    def read(self, name: str) -> str | None:
+        """The text of a file, or None when there is none."""
+        try:
+            return (self._root / name).read_text()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """Write under another name, then rename over."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
+        part.write_text(text)
+        part.replace(path)
+
+    def create(self, name: str, text: str) -> bool:
+        """Make it under another name, then link: the name appears with its whole text or not."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
+        part.write_text(text)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            return False
+        finally:
+            part.unlink()
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        (self._root / name).unlink(missing_ok=True)
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; empty when there is no such folder."""
+        path = self._root / folder
+        return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+
+
+def files_at(path: str) -> Files:
+    """The files below a path: on this machine's disk directly, elsewhere through the running Spark."""
+    if is_local(path):
+        return LocalFiles(path)
+    spark = SparkSession.getActiveSession()
+    assert spark is not None, "a lake beyond this machine is reached through Spark"
+    return Storage(spark, path)
+
+
+def is_local(path: str) -> bool:
+    """True for a path on this machine's disk."""
+    return "://" not in path or path.startswith("file:")
 
 
 class Storage:
@@ -41,6 +123,32 @@ class Storage:
             stream.close()
         self._fs.delete(path, False)
         self._fs.rename(part, path)
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a file that must not exist; False when it does. Atomic where the file system's own
+        exclusive create is (local disks, HDFS).
+        """
+        path = self._path(name)
+        self._fs.mkdirs(path.getParent())
+        try:
+            stream = self._fs.create(path, False)
+        except Py4JJavaError as failure:
+            if "AlreadyExists" in str(failure.java_exception):
+                return False
+            raise
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove a file or a whole folder; nothing happens when it is not there."""
+        self._fs.delete(self._path(name), True)
+
+    def rename(self, name: str, other: str) -> None:
+        """Move a file or folder within this root."""
+        self._fs.rename(self._path(name), self._path(other))
 
     def exists(self, name: str = "") -> bool:
         """True when the file or folder is there."""

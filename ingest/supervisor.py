@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ingest import mysql
-from ingest.connector import Connector, Status, is_snapshotting
+from ingest.connector import Connector, Status, is_snapshotting, streaming_position
 from ingest.errors import Exit, IngestError
+from ingest.position import Position
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""
@@ -56,12 +57,19 @@ class Diagnosis:
 
 _LASTING = (
     (
+        r"same server_uuid/server_id",
+        (
+            "another replica uses our server id: give this pipeline one of its own (`source.server_id`), "
+            "then run again"
+        ),
+    ),
+    (
         r"Access denied",
         "give the connector's user the grants of sql/source/grants.sql, then run again",
     ),
     (
         r"no longer available on the server|could not find next log|Error code: 1236.*log",
-        "the binlog it needs is gone: take the tables again in a pipeline of another name and lake",
+        "the binlog it needs is gone: `ingest resync FILE --all` takes every table again",
     ),
     (
         r"DDL statement couldn't be parsed|couldn't be parsed",
@@ -73,11 +81,11 @@ _LASTING = (
     ),
     (
         r"db history topic is missing",
-        "the schema-history topic was deleted; see docs/operations.md",
+        "the schema-history topic was deleted: `ingest resync FILE --all` takes every table again",
     ),
     (
         r"schema isn't known to this connector",
-        "a table was not readable at the snapshot; GRANT SELECT on it and run another pipeline",
+        "a table was not readable at the snapshot: GRANT SELECT on it, then `ingest resync FILE --all`",
     ),
 )
 
@@ -110,8 +118,10 @@ def diagnose(facts: Facts) -> Diagnosis:
 class Supervisor:
     """Looks at a connector now and then, says what is wrong once, restarts with backoff."""
 
-    def __init__(self, connector: Connector, say: Callable[[str], None]) -> None:
+    def __init__(self, connector: Connector, say: Callable[[str], None], epoch: int = 0) -> None:
         self._connector = connector
+        self._epoch = epoch
+        self._streaming: Position | None = None
         self._say = say
         self._next_look = 0.0
         self._silent_since: float | None = None
@@ -146,9 +156,22 @@ class Supervisor:
                 self._say("the connector is delivering again")
             self._said, self._restarts = "", 0
 
+    def streaming(self, *, now: bool = False) -> Position | None:
+        """Where in the log the connector is known to stream; None while it takes a snapshot.
+
+        As of the newest look, or of this very moment.
+        """
+        if now:
+            try:
+                self._streaming = streaming_position(self._connector.offset(), self._epoch)
+            except IngestError:  # Connect is away: what is known stays known
+                return self._streaming
+        return self._streaming
+
     def _facts(self, now: float) -> Facts:
         status = self._connector.status()
         offset = self._connector.offset()
+        self._streaming = streaming_position(offset, self._epoch)
         snapshotting = is_snapshotting(offset)
         try:
             streams: int | None = mysql.dump_threads(self._connector.pipeline.source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ingest.catalog import SchemaVersion
 from ingest.evolve import AddColumns
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, quoted
+from ingest.storage import Storage
 
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source"
@@ -46,7 +47,7 @@ class LakeTable:
 
     def describe(self) -> Description | None:
         """What the table is now, or None when there is none."""
-        if not DeltaTable.isDeltaTable(self.session, self.path):
+        if not self.exists():
             return None
         snapshot = self._snapshot()
         properties = snapshot.metadata().configuration()
@@ -59,6 +60,15 @@ class LakeTable:
             key=tuple(json.loads(key.get())) if key.isDefined() else (),
             version=int(snapshot.version()),
         )
+
+    def exists(self) -> bool:
+        """True when there is a Delta table at the path."""
+        return bool(DeltaTable.isDeltaTable(self.session, self.path))
+
+    def property_of(self, name: str) -> str | None:
+        """One of the table's properties."""
+        found = self._snapshot().metadata().configuration().get(name)
+        return str(found.get()) if found.isDefined() else None
 
     def create(self, version: SchemaVersion, key: Sequence[str]) -> None:
         """Create it empty with exactly the types of a schema version; no features beyond need."""
@@ -80,6 +90,10 @@ class LakeTable:
         )
         self.session.sql(f"ALTER TABLE {self._identifier} ADD COLUMNS ({columns})")
 
+    def restore(self, version: int) -> None:
+        """Bring the table back to one of its versions; markers are not rewound (facts.md B1)."""
+        self.delta().restoreToVersion(version)
+
     def delta(self) -> DeltaTable:
         """The table in this object's session, whose configuration a commit carries."""
         return DeltaTable.forPath(self.session, self.path)
@@ -92,6 +106,27 @@ class LakeTable:
         """The highest ``txnVersion`` that this table holds for an app id."""
         version = self._snapshot().transactions().get(app_id)
         return int(version.get()) if version.isDefined() else None
+
+    def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """Versions from ``start`` on, each with its actions as Delta's log has them.
+
+        A version whose file log retention has removed comes with no actions.
+        """
+        log = Storage(self.session, f"{self.path}/_delta_log")
+        for version in range(start, self.version() + 1):
+            text = log.read(f"{version:020d}.json") or ""
+            yield version, [json.loads(line) for line in text.splitlines()]
+
+    def markers(self) -> dict[str, int]:
+        """Every app id that has committed here, and its highest ``txnVersion``."""
+        found = self._snapshot().transactions()
+        jvm: Any = self.session._jvm
+        names = jvm.scala.jdk.javaapi.CollectionConverters.asJava(found)
+        return {str(name): int(version) for name, version in names.items()}
+
+    def id(self) -> str:
+        """Delta's id of the table, minted when it was made."""
+        return str(self._snapshot().metadata().id())
 
     def version(self) -> int:
         """The newest version number."""

@@ -26,7 +26,26 @@ class TableId:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.database}.{self.name}"
+        return f"{_readable(self.database)}.{_readable(self.name)}"
+
+    @classmethod
+    def parse(cls, text: str) -> TableId:
+        """The inverse of ``str``: ``shop.orders``, ```a.b`.c``. Raises ``ValueError``."""
+        found = re.fullmatch(_ONE_NAME + r"\." + _ONE_NAME, text, re.DOTALL)
+        if not found:
+            raise ValueError(f"{text!r} is not `database.table`")
+        quoted_database, database, quoted_name, name = found.groups()
+        return cls(
+            database if quoted_database is None else quoted_database.replace("``", "`"),
+            name if quoted_name is None else quoted_name.replace("``", "`"),
+        )
+
+
+_ONE_NAME = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
+
+
+def _readable(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
 
 
 @dataclass(frozen=True)

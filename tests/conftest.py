@@ -16,7 +16,9 @@ from tests.support.server import Server
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory):
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+    # A short run never earns back what the second compiler costs; a soak does.
+    soak = os.environ.get("INGEST_SPARK_HISTORIES") or os.environ.get("INGEST_MUTANTS")
+    conf = {} if soak else {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
     created = session.create("tests", master="local[2]", driver_memory="1g", conf=conf, log=log)
     yield created
     created.stop()

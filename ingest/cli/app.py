@@ -79,6 +79,18 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Apply what MySQL has committed by now, then stop.")
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait behind the job that runs, take over when it is gone."),
+    ] = False,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning",
+            help="Read every topic again from its beginning, under a new checkpoint; what is "
+            "applied already is recognised.",
+        ),
+    ] = False,
     log: Annotated[Path | None, typer.Option(help="Where Spark's own log goes.")] = None,
     home: local.Home = None,
 ) -> None:
@@ -90,14 +102,22 @@ def run(
     pipeline = load(file)
     path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"
     lines = BatchLines()
-    Run(pipeline, path.absolute(), say, lines.report).execute(once=once)
+    Run(pipeline, path.absolute(), say, lines.report).execute(
+        once=once, standby=standby, from_beginning=from_beginning
+    )
     lines.total(once=once, file=file)
 
 
 @app.command()
 @command
-def status(file: PipelineFile, as_json: Json = False) -> None:
-    """Show how far the lake is: newest batch, lag per table, the connector's health."""
+def status(
+    file: PipelineFile,
+    as_json: Json = False,
+    fail_on_gap: Annotated[
+        bool, typer.Option("--fail-on-gap", help="Exit code 4 while a gap in Kafka is not mended.")
+    ] = False,
+) -> None:
+    """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
     from ingest.config import load
     from ingest.progress_report import gather
@@ -107,6 +127,8 @@ def status(file: PipelineFile, as_json: Json = False) -> None:
         print_json(report.as_json())
     else:
         out.print(status_table(report))
+    if fail_on_gap and report.open_gaps:
+        raise typer.Exit(int(Exit.FAILED))
 
 
 @app.command()
@@ -127,7 +149,7 @@ def audit(
     from ingest.audit import Audit
     from ingest.cli.verdicts import verdict_table
     from ingest.config import load
-    from ingest.run import refuse_away_lake
+    from ingest.preflight import refuse_away_lake
 
     pipeline = load(file)
     refuse_away_lake(pipeline)
@@ -143,6 +165,45 @@ def audit(
         out.print(verdict_table(verdict))
     code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(verdict.outcome, Exit.NOT_COMPARABLE)
     raise typer.Exit(int(code))
+
+
+@app.command()
+@command
+def resync(
+    file: PipelineFile,
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]…", help="`database.table`, several.")
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="All tables, by a new snapshot under a new epoch; stop the job first."
+        ),
+    ] = False,
+) -> None:
+    """Take tables again from MySQL; the others go on, old rows stay readable meanwhile.
+
+    The pipeline's own grants are enough (SELECT on the table), and MySQL needs GTIDs. The running
+    job, or the next one, brings it to its end; `ingest status` shows it until then.
+    """
+    from ingest import resync as again
+    from ingest.config import load
+    from ingest.errors import IngestError
+    from ingest.resnapshot import resnapshot
+
+    pipeline = load(file)
+    if everything == bool(tables):
+        raise IngestError(
+            "E-RESYNC-TABLE",
+            "Say which tables, or --all.",
+            remedy="`ingest resync FILE shop.orders`, or `ingest resync FILE --all`.",
+        )
+    if everything:
+        resnapshot(pipeline, say)
+    else:
+        names = [str(again.known_table(pipeline, name)) for name in tables or ()]
+        again.request(pipeline, names, say)
+    say(f"next: ingest run {file} (a job that runs already brings it to its end by itself)")
 
 
 @app.command()

@@ -32,6 +32,8 @@ class BatchLines:
             f"batch {entry.batch_id:>5}  {entry.changes:>9,} changes  "
             f"{touched:>4} tables  {entry.seconds:>6.1f} s"
         )
+        if entry.resent:
+            line += f"  [dim]{entry.resent:,} sent again[/]"
         if entry.rejects:
             line += f"  [bold red]{entry.rejects} to quarantine[/]"
         err.print(line)
@@ -66,6 +68,17 @@ def status_table(report: ProgressReport) -> Group:
     if report.missing is not None:
         head.append(f"lag        {report.missing:,} transactions not in Kafka yet, ")
         head.append(f"{report.pending:,} records not applied yet\n")
+    for gap in newest.gaps if newest else ():
+        state = "not mended yet" if gap.is_open else "mended: the table was taken again"
+        head.append(
+            f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",
+            "red" if gap.is_open else "dim",
+        )
+    for name in report.resyncing:
+        head.append(f"resync     {name} is being taken again\n", "yellow")
+    if newest and newest.state_rows:
+        head.append(f"dedup      {newest.state_rows:,} changes remembered, ")
+        head.append(f"{newest.state_bytes / 1e6:.1f} MB of state\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("table")
     table.add_column("version", justify="right")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +24,25 @@ class Job:
     marker: Path | None
 
     @classmethod
-    def start(cls, file: Path, log: Path, failpoint: str | None = None) -> Job:
+    def start(
+        cls, file: Path, log: Path, failpoint: str | None = None, words: Sequence[str] = ()
+    ) -> Job:
         """Start it; with a failpoint it stands still there until it is killed."""
         env = dict(os.environ)
         marker = log.with_suffix(".reached") if failpoint else None
         if failpoint and marker:
             marker.unlink(missing_ok=True)
             env |= {"INGEST_FAILPOINT": failpoint, "INGEST_FAILPOINT_REACHED": str(marker)}
-        command = [sys.executable, "-m", "ingest", "run", str(file), "--log", f"{log}.spark"]
+        command = [
+            sys.executable,
+            "-m",
+            "ingest",
+            "run",
+            str(file),
+            "--log",
+            f"{log}.spark",
+            *words,
+        ]
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,

@@ -20,6 +20,8 @@ class Connect:
     home: Path
     port: int
     bootstrap_servers: str
+    exactly_once: bool = True
+    """Source records and offsets in one transaction. Off only to show what ingest does without."""
 
     @property
     def url(self) -> str:
@@ -35,6 +37,7 @@ class Connect:
             "PORT": str(self.port),
             "PLUGIN_PATH": str(artefacts.debezium_plugin()),
             "SECRETS": str(self.home / "secrets"),
+            "EXACTLY_ONCE": "enabled" if self.exactly_once else "disabled",
         }
         template = resource("connect", "worker.properties").read_text()
         config.write_text(re.sub(r"@(\w+)@", lambda found: values[found.group(1)], template))

@@ -58,6 +58,7 @@ class Stack:
     home: Path
     ports: dict[str, int] = field(default_factory=dict)
     children: dict[str, process.Child] = field(default_factory=dict)
+    exactly_once: bool = True
 
     @classmethod
     def at(cls, home: Path) -> Stack:
@@ -90,7 +91,8 @@ class Stack:
 
     def connect(self) -> Connect:
         """The Connect worker of this stack."""
-        return Connect(self.home, self.ports["connect"], self.kafka().bootstrap_servers)
+        servers = self.kafka().bootstrap_servers
+        return Connect(self.home, self.ports["connect"], servers, self.exactly_once)
 
     def up(self, chosen_ports: dict[str, int], say: Say = lambda _: None) -> None:
         """Start what does not run and wait until all of it answers. Raises :class:`IngestError`."""

@@ -57,7 +57,8 @@ def test_kafka_has_the_embedded_broker_s_settings():
 
 
 def test_connect_has_the_embedded_worker_s_settings():
-    embedded = settings(resource("connect", "worker.properties").read_text())
+    text = resource("connect", "worker.properties").read_text()
+    embedded = settings(text.replace("@EXACTLY_ONCE@", "enabled"))
     names = {"BOOTSTRAP_SERVERS", "CONNECT_CONFIG_PROVIDERS_DIR_PARAM_ALLOWED_PATHS"}
     for key, value in SERVICES["connect"]["environment"].items():
         name = key.removeprefix("CONNECT_").lower().replace("_", ".")

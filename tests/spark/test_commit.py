@@ -6,6 +6,7 @@ import pytest
 
 from ingest.commit import Committer, Identity
 from ingest.errors import IngestError
+from ingest.names import Marker
 from ingest.session import sibling
 from ingest.table import LakeTable
 
@@ -42,7 +43,7 @@ def test_no_identity_stays_in_the_session_after_a_commit_or_a_failure(table):
     def fail():
         raise RuntimeError("boom")
 
-    Committer().once(table, Identity("a", 1, "note"), delete(table, 0))
+    Committer().once(table, Identity("a", 1, 0, "note"), delete(table, 0))
     with pytest.raises(RuntimeError):
         Committer().once(table, Identity("a", 2), fail)
     for key in ("txnAppId", "txnVersion"):
@@ -70,8 +71,8 @@ def test_threads_with_sessions_of_their_own_never_commit_under_each_other_s_iden
         mine = LakeTable(sibling(spark), path)
         committer = Committer()
         for version in range(3):
-            committer.once(mine, Identity(f"app{index}", version), delete(mine, version))
+            committer.once(mine, Identity(f"app{index}", version + 1), delete(mine, version))
         return ids(mine), mine.committed(f"app{index}")
 
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(work, range(3))) == [([3], 2)] * 3
+        assert list(pool.map(work, range(3))) == [([3], Marker(0, 3, 0).version)] * 3

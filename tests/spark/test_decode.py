@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest import decode
+from ingest.epochs import Epoch
 from ingest.mysql_types import Column
 from tests.support.events import SCHEMA, message, raw
 
@@ -22,21 +23,22 @@ def column(name, type_name, length=None, scale=None, charset=None):
 
 
 def typed(spark, rows, *columns, with_before=False):
-    changes = decode.changes(spark.createDataFrame(rows, SCHEMA), 0)
+    changes = decode.changes(spark.createDataFrame(rows, SCHEMA))
     return decode.typed(changes, decode.RowSchema.of(columns), with_before=with_before)
 
 
 def test_an_envelope_becomes_a_change_with_its_position(spark):
     rows = [
-        message("c", 77, after={"id": 1}, key={"id": 1}, row=3),
-        message("d", 99, before={"id": 1}, key={"id": 1}),
+        message("c", 77, after={"id": 1}, key={"id": 1}, row=3, offset=5),
+        message("d", 99, before={"id": 1}, key={"id": 1}, offset=9),
     ]
-    found = decode.changes(spark.createDataFrame(rows, SCHEMA), 2).select(
+    epochs = [Epoch(1, "", "", {("p.d.t", 0): 5}), Epoch(2, "", "", {("p.d.t", 0): 9})]
+    found = decode.changes(spark.createDataFrame(rows, SCHEMA), epochs).select(
         "database", "table", "op", "position.*", "before", "after", "reason"
     )
     expected = spark.createDataFrame(
         [
-            ("d", "t", "c", 2, 1, 77, 3, 1, None, '{"id":1}', None),
+            ("d", "t", "c", 1, 1, 77, 3, 1, None, '{"id":1}', None),
             ("d", "t", "d", 2, 1, 99, 0, 0, '{"id":1}', None, None),
         ],
         "database string, table string, op string, epoch int, file bigint, pos bigint, row int, "
@@ -62,14 +64,14 @@ NO_CHANGES = [
 
 def test_what_is_no_change_gets_a_reason_and_keeps_its_bytes(spark):
     rows = [raw(value, offset) for offset, (value, _) in enumerate(NO_CHANGES)]
-    found = decode.changes(spark.createDataFrame(rows, SCHEMA), 0).orderBy("offset").collect()
+    found = decode.changes(spark.createDataFrame(rows, SCHEMA)).orderBy("offset").collect()
     for row, (value, reason) in zip(found, NO_CHANGES, strict=True):
         assert reason in row.reason
         assert bytes(row.value) == value
 
 
 def test_a_null_record_is_left_out(spark):
-    assert decode.changes(spark.createDataFrame([raw(None)], SCHEMA), 0).count() == 0
+    assert decode.changes(spark.createDataFrame([raw(None)], SCHEMA)).count() == 0
 
 
 VALUES = [

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from ingest import decode, dedup, merge, multiset
 from ingest.apply import _merge
 from ingest.catalog import SchemaVersion
+from ingest.manifest import HighWater
 from ingest.mysql_types import Column
 from ingest.position import Position
 from ingest.table import LakeTable
@@ -22,7 +23,7 @@ VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", COLUMNS,
 
 
 def changes(spark, rows, *, with_before=False):
-    decoded = decode.changes(spark.createDataFrame(rows, SCHEMA), 0)
+    decoded = decode.changes(spark.createDataFrame(rows, SCHEMA))
     return decode.typed(decoded, decode.RowSchema.of(COLUMNS), with_before=with_before)
 
 
@@ -48,13 +49,46 @@ def test_of_a_key_change_that_returns_to_its_key_the_create_half_wins(spark):
 
 def test_streamed_changes_at_or_below_the_high_water_position_are_re_sent_ones(spark):
     rows = [put("c", 10, 1), put("c", 20, 2), put("c", 30, 3), put("r", 5, 4, snapshot="true")]
-    fresh = dedup.fresh(changes(spark, rows), {("p.d.t", 0): Position(0, 1, 20, 0, 1)})
-    assert {row.row.id for row in fresh.collect()} == {3, 4}
+    mark = HighWater(0, Position(0, 1, 20, 0, 1), "uuid:2")
+    marked = dedup.marked(changes(spark, rows), {("p.d.t", 0): mark}, {})
+    assert {row.row.id for row in dedup.fresh(marked).collect()} == {3, 4}
+
+
+def test_what_stands_before_the_applied_offset_was_applied_snapshot_rows_included(spark):
+    rows = [put("r", 5, 1, snapshot="true", offset=3), put("r", 5, 2, snapshot="true", offset=4)]
+    marked = dedup.marked(changes(spark, rows), {("p.d.t", 0): HighWater(4)}, {})
+    assert {row.row.id for row in dedup.fresh(marked).collect()} == {2}
+
+
+def test_what_comes_before_a_table_s_floor_is_obsolete(spark):
+    rows = [put("c", 10, 1), put("r", 30, 2, snapshot="true"), put("c", 40, 3)]
+    marked = dedup.marked(changes(spark, rows), {}, {TableId("d", "t"): Position(0, 1, 30)})
+    assert {row.row.id for row in dedup.fresh(marked).collect()} == {2, 3}
+
+
+def test_an_old_position_with_a_new_transaction_is_a_regression_and_not_a_repetition(spark):
+    rows = [put("c", 10, 1, gtid="uuid:1"), put("c", 15, 2, gtid="uuid:9"), put("c", 30, 3)]
+    mark = HighWater(0, Position(0, 1, 20, 0, 1), "uuid:2")
+    marked = dedup.marked(changes(spark, rows), {("p.d.t", 0): mark}, {})
+    assert [row.regressed for row in marked.orderBy("position").collect()] == [False, True, False]
+
+
+def test_in_a_new_epoch_a_transaction_of_the_old_one_is_recognised_by_its_number(spark):
+    rows = [put("c", 10, 1, gtid="uuid:2"), put("c", 20, 2, gtid="uuid:3")]
+    moved = changes(spark, rows).withColumn(
+        "position", F.col("position").withField("epoch", F.lit(1))
+    )
+    mark = HighWater(0, Position(0, 7, 99), "uuid:2")
+    marked = dedup.marked(moved, {("p.d.t", 0): mark}, {})
+    assert {row.row.id for row in dedup.fresh(marked).collect()} == {2}
+    reset = dedup.marked(moved, {("p.d.t", 0): mark}, {}, restart=1)
+    assert reset.filter("passed_over is null").count() == 2, "after a reset low numbers are new"
 
 
 def test_the_high_water_position_of_another_partition_says_nothing(spark):
-    fresh = dedup.fresh(changes(spark, [put("c", 10, 1)]), {("p.d.t", 1): Position(9, 9, 9)})
-    assert fresh.count() == 1
+    mark = HighWater(99, Position(9, 9, 9), "uuid:99")
+    marked = dedup.marked(changes(spark, [put("c", 10, 1)]), {("p.d.t", 1): mark}, {})
+    assert dedup.fresh(marked).count() == 1
 
 
 def test_a_repeated_change_counts_once_and_equal_snapshot_rows_each(spark):

@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
+SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, run string"
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -22,6 +22,7 @@ def message(
     table: str = "t",
     snapshot: str | None = None,
     file: str = "binlog.000001",
+    gtid: str | None = None,
 ) -> tuple[Any, ...]:
     value = {
         "before": before,
@@ -34,14 +35,14 @@ def message(
             "row": row,
             "snapshot": snapshot,
             "ts_us": 1_767_225_600_000_000,
-            "gtid": None,
+            "gtid": gtid,
         },
         "op": op,
         "ts_us": 1_767_225_600_000_000,
     }
     raw_key = None if key is None else bytearray(json.dumps(key).encode())
-    return ("p.d." + table, 0, offset, NOW, raw_key, bytearray(json.dumps(value).encode()))
+    return ("p.d." + table, 0, offset, NOW, raw_key, bytearray(json.dumps(value).encode()), "run")
 
 
 def raw(value: bytes | None, offset: int = 0) -> tuple[Any, ...]:
-    return ("p.d.t", 0, offset, NOW, None, None if value is None else bytearray(value))
+    return ("p.d.t", 0, offset, NOW, None, None if value is None else bytearray(value), "run")

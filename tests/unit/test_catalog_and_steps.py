@@ -143,6 +143,7 @@ def test_one_topic_with_two_tables_stops_the_batch():
             low=at(1).as_dict(),
             high=at(1).as_dict(),
             high_water=None,
+            attempt=None,
             source_time_us=None,
             truncates=[],
             keys=[],

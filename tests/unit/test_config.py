@@ -76,7 +76,9 @@ def test_a_password_that_is_not_there_says_where_it_was_looked_for(monkeypatch):
 def test_the_json_schema_describes_every_setting():
     schema = json.loads(json.dumps(config.Pipeline.model_json_schema()))
     assert schema["additionalProperties"] is False
-    assert {"name", "source", "kafka", "connect", "lake", "spark"} == set(schema["properties"])
+    assert {"name", "source", "kafka", "connect", "lake", "dedup", "spark"} == set(
+        schema["properties"]
+    )
 
 
 def test_settings_cannot_be_changed_after_they_were_checked():

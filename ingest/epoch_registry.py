@@ -1,0 +1,90 @@
+"""Epochs of a lake's source, kept in the lake, and the moment at which a new one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingest import kafka, mysql
+from ingest.config import Pipeline
+from ingest.connector import Connector, Plan
+from ingest.epochs import Epoch, following
+from ingest.errors import Exit, IngestError
+from ingest.names import epochs_path
+from ingest.storage import Files, files_at
+
+
+class EpochRegistry:
+    """``<lake>/_ingest/epochs``: one small file per epoch, written once."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+
+    def known(self) -> list[Epoch]:
+        """All epochs, oldest first."""
+        files = self._files()
+        texts = [files.read(name) for name in files.names("") if name.endswith(".json")]
+        return sorted(
+            (Epoch.from_json(text) for text in texts if text), key=lambda epoch: epoch.number
+        )
+
+    def follow(self, connector: Connector, say: Callable[[str], None]) -> Plan:
+        """Apply the connector; when another server stands behind it, begin a new epoch first.
+
+        The boundary is exact because the connector stands still while it is drawn: everything in
+        Kafka by then was read from the old log, everything after it from the new one.
+        """
+        server = mysql.server_uuid(self.pipeline.source)
+        epochs = self.known()
+        if not epochs:
+            self._add(following([], server, "the first log", {}))
+            return connector.apply()
+        if epochs[-1].server == server:
+            return connector.apply()
+        refuse_without_gtids(self.pipeline)
+        say(f"another MySQL server answers (server_uuid {server}); a new epoch of the log begins")
+        if connector.status() is not None:
+            connector.stop()
+        self.begin(server, f"server {epochs[-1].server} was replaced", continues=True)
+        plan = connector.apply()
+        connector.resume()
+        return plan
+
+    def begin(self, server: str, reason: str, *, continues: bool) -> Epoch:
+        """A new epoch from here on. The connector must be stopped."""
+        topics = [*kafka.data_topics(self.pipeline), self.pipeline.name]
+        ends = kafka.end_offsets(self.pipeline, topics)
+        epoch = following(self.known(), server, reason, ends, continues=continues)
+        return self._add(epoch)
+
+    def _add(self, epoch: Epoch) -> Epoch:
+        if not self._files().create(f"{epoch.number}.json", epoch.as_json()):
+            raise IngestError(
+                "E-EPOCH-EXISTS",
+                f"Epoch {epoch.number} of {self.pipeline.name!r} was begun by another job just now.",
+                means="Nothing was changed by this one.",
+                remedy="run again.",
+                exit_code=Exit.FAILED,
+            )
+        return epoch
+
+    def _files(self) -> Files:
+        return files_at(epochs_path(self.pipeline.lake.path))
+
+
+def refuse_without_gtids(pipeline: Pipeline) -> None:
+    """Raise when a server cannot take over from another: positions alone mean nothing there."""
+    facts = mysql.server_facts(pipeline.source)
+    if facts.gtid_mode == "ON":
+        return
+    raise IngestError(
+        "E-SOURCE-REPLACED",
+        "Another MySQL server answers than the one this lake was filled from, and it has no GTIDs.",
+        means="Where the old log ended in the new one cannot be known; nothing was started.",
+        remedy="point `source.mysql` back to the old server, or take every table again with "
+        "`ingest resync FILE --all`.",
+    )
+
+
+def newest_number(epochs: list[Epoch]) -> int:
+    """The epoch that is being written now."""
+    return max((epoch.number for epoch in epochs), default=0)

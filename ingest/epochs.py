@@ -1,0 +1,68 @@
+"""Epochs of the source's log: where one log was replaced by another. Pure.
+
+Positions compare inside one log only. When another server takes over, or the log is reset, file
+numbers may start low again; from a known Kafka offset on, changes then belong to the next epoch,
+which orders after everything before it. The boundary is exact because it is drawn while the
+connector stands still.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ingest.manifest import Place, offsets_as_json, offsets_from_json
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One log. ``starts``: first offset of it per partition; a partition not named is all its own.
+
+    ``number`` is 0 for the first log, whose ``starts`` are empty. ``server``: MySQL's server_uuid.
+    """
+
+    number: int
+    server: str
+    reason: str
+    starts: Mapping[Place, int]
+    continues: bool = True
+    """Transactions are numbered on from the log before (a server took over), so one that was seen
+    there is known by its number. False when numbering, too, may begin anew (the log was reset)."""
+
+    def as_json(self) -> str:
+        """The text of its file."""
+        fields = {name: value for name, value in vars(self).items() if name != "starts"}
+        return json.dumps({**fields, "starts": json.loads(offsets_as_json(self.starts))})
+
+    @classmethod
+    def from_json(cls, text: str) -> Epoch:
+        """The inverse. Raises ``ValueError`` for a torn text."""
+        found = json.loads(text)
+        starts = offsets_from_json(json.dumps(found["starts"]))
+        return cls(**{**found, "starts": starts})
+
+
+def epoch_of(epochs: Sequence[Epoch], place: Place, offset: int) -> int:
+    """The epoch of one record."""
+    return max(
+        (epoch.number for epoch in epochs if offset >= epoch.starts.get(place, 0)), default=0
+    )
+
+
+def newest_restart(epochs: Sequence[Epoch]) -> int:
+    """The newest epoch whose transaction numbers may have begun anew; 0 for the first."""
+    return max((epoch.number for epoch in epochs if not epoch.continues), default=0)
+
+
+def following(
+    epochs: Sequence[Epoch],
+    server: str,
+    reason: str,
+    ends: Mapping[Place, int],
+    *,
+    continues: bool = True,
+) -> Epoch:
+    """The next epoch, beginning where Kafka's partitions end now."""
+    newest = max((epoch.number for epoch in epochs), default=-1)
+    return Epoch(newest + 1, server, reason, dict(ends) if newest >= 0 else {}, continues)

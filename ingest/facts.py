@@ -1,0 +1,76 @@
+"""One scan over a marked batch: what there is to do, per table and partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest import dedup
+from ingest.errors import Exit, IngestError
+from ingest.manifest import Entry
+from ingest.steps import TableFacts
+from ingest.topics import TableId
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Over all tables: readable changes, how many were passed over, and how many regressed."""
+
+    changes: int
+    passed_over: int
+    regressed: int
+
+
+def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
+    """One scan over the marked batch: what there is to do, per table and partition."""
+    fresh = F.col("passed_over").isNull()
+    position = F.when(fresh, F.col("position"))
+    streamed = F.when(fresh & dedup.streamed(), F.col("position"))
+    snapshot_row = (
+        fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
+    )
+    attempt = F.when(snapshot_row, F.struct("run", F.col("position").alias("pos")))
+    reread = fresh & (F.col("op") == "r") & (F.col("snapshot") == "incremental")
+    rows = (
+        changes.filter(F.col("reason").isNull())
+        .groupBy("database", "table", "topic", "partition")
+        .agg(
+            F.count_if(fresh).alias("changes"),
+            F.count_if(~fresh).alias("passed_over"),
+            F.count_if("regressed").alias("regressed"),
+            F.min(position).alias("low"),
+            F.max(position).alias("high"),
+            F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),
+            F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
+            F.collect_set(F.when(fresh & (F.col("op") == "t"), F.col("position"))).alias(
+                "truncates"
+            ),
+            F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
+            F.max_by(attempt, F.when(snapshot_row, F.col("offset"))).alias("attempt"),
+            F.min(F.when(reread, F.col("position"))).alias("reread"),
+        )
+        .collect()
+    )
+    found = [row.asDict(recursive=True) for row in rows]
+    counts = Counts(
+        changes=sum(row["changes"] for row in found),
+        passed_over=sum(row["passed_over"] for row in found),
+        regressed=sum(row["regressed"] for row in found),
+    )
+    return TableFacts.combine(row for row in found if row["changes"]), counts
+
+
+def regression(count: int, previous: Entry | None) -> IngestError:
+    """What to tell when a log was replaced by another without our knowing."""
+    at = f" (the newest applied position is {previous.position})" if previous else ""
+    return IngestError(
+        "E-SOURCE-REGRESSION",
+        f"{count} changes have new transaction numbers but positions below what was applied{at}: "
+        "MySQL's log was reset, or another server took over, without ingest knowing.",
+        means="By position they would look like old ones and be lost; the batch was not applied "
+        "and stays in Kafka.",
+        remedy="`ingest resync FILE --all` takes every table again, as a new epoch of the log.",
+        exit_code=Exit.FAILED,
+    )

@@ -1,0 +1,95 @@
+"""Commits to our tables that are not ours: found in Delta's own log, and told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.errors import Exit, IngestError
+from ingest.names import APPLICATION, app_id_parts
+from ingest.start_facts import Foreign, Note
+from ingest.table import LakeTable
+
+_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
+"""Operations that move or remove files and change no row."""
+
+
+class ForeignCommitError(IngestError):
+    """Somebody else has changed a table since our last commit to it."""
+
+    def __init__(self, path: str, foreign: Foreign) -> None:
+        super().__init__(
+            "E-TABLE-FOREIGN",
+            f"Somebody else changed {path} ({foreign.operation}, version {foreign.version}).",
+            means="The batch in hand was not published.",
+            remedy="run again: a restored table is healed, another writer's change is refused with "
+            "what to do.",
+            exit_code=Exit.FAILED,
+        )
+
+
+@dataclass(frozen=True)
+class Since:
+    """What happened to a table after a version: our newest note, and what was not ours."""
+
+    note: Note | None
+    foreign: Foreign | None
+
+
+def since(table: LakeTable, version: int) -> Since:
+    """Look through the versions after ``version``.
+
+    A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
+    """
+    note, foreign, ours = None, None, version
+    for number, actions in table.commits(version + 1):
+        info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+        if _is_ours(actions):
+            ours = number if _changes_data(actions) else ours
+            try:
+                note = Note.from_json(info.get("userMetadata") or "")
+            except (ValueError, KeyError, TypeError):
+                continue  # a fence, which holds nothing
+        elif info.get("operation") == "RESTORE":
+            to = _restored_to(table, info)
+            undone = to is not None and to >= ours
+            foreign = None if undone else Foreign(number, "RESTORE", to)
+        elif _changes_data(actions) and info.get("operation") not in _HARMLESS:
+            foreign = Foreign(number, str(info.get("operation", "unknown")))
+    return Since(note, foreign)
+
+
+def _is_ours(actions: Iterable[Mapping[str, Any]]) -> bool:
+    return any(
+        "txn" in action and action["txn"]["appId"].startswith(f"{APPLICATION}/")
+        for action in actions
+    )
+
+
+def is_of(pipeline: str, app_id: str) -> bool:
+    """True for an app id of this pipeline."""
+    parts = app_id_parts(app_id)
+    return parts is not None and parts[0] == pipeline
+
+
+def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
+    return any(
+        action[kind].get("dataChange", True)
+        for action in actions
+        for kind in ("add", "remove")
+        if kind in action
+    )
+
+
+def _restored_to(table: LakeTable, info: Mapping[str, Any]) -> int | None:
+    """The version a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
+    parameters = info.get("operationParameters") or {}
+    version = str(parameters.get("version"))
+    if version.isdigit():
+        return int(version)
+    at = parameters.get("timestamp")
+    if at is None:
+        return None
+    rows = table.delta().history().selectExpr("version", "cast(timestamp as string) t").collect()
+    return max((row.version for row in rows if row.t <= str(at)), default=None)

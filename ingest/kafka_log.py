@@ -1,0 +1,59 @@
+"""The change log as batches see it: Spark's note of each range, and Kafka, which holds the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest import kafka, manifest, source
+from ingest.config import Pipeline
+from ingest.manifest import Place
+from ingest.ports import Ranges
+from ingest.storage import Storage
+
+
+class KafkaLog:
+    """The ``pipeline.Log`` of a real run. ``checkpoint``: Spark's checkpoint folder."""
+
+    def __init__(self, session: SparkSession, pipeline: Pipeline, checkpoint: Storage) -> None:
+        self._session = session
+        self._pipeline = pipeline
+        self._checkpoint = checkpoint
+        self._group = kafka.GroupOffsets(pipeline)
+
+    def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
+        """The exact ranges of Spark's batch, from its own write-ahead log."""
+        text = self._checkpoint.read(f"offsets/{spark_batch}") or ""
+        after = manifest.offsets_from_log(text)
+        late = self._pipeline.dedup.by != "position" and manifest.is_behind_its_watermark(text)
+        return manifest.ranges(self._before(spark_batch), after), late
+
+    def _before(self, spark_batch: int) -> dict[Place, int]:
+        before = self._checkpoint.read(f"offsets/{spark_batch - 1}") if spark_batch else None
+        if before is not None:
+            return manifest.offsets_from_log(before)
+        # Where the very first batch began: the Kafka source's own note ("v1", then the offsets).
+        first = (self._checkpoint.read("sources/0/0") or "v1\n{}").partition("\n")[2]
+        return manifest.offsets_from_json(first)
+
+    def read(self, ranges: Ranges) -> DataFrame:
+        """Exactly the records of these ranges."""
+        return source.range_(self._session, self._pipeline, ranges)
+
+    def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        """Where the committed records of these topics end now."""
+        return kafka.end_offsets(self._pipeline, topics)
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """Kafka's own ids of topics."""
+        found = kafka.partitions(self._pipeline)
+        return {topic: facts.topic_id for (topic, _), facts in found.items() if topic in topics}
+
+    def publish(self, ends: Mapping[Place, int]) -> None:
+        """Commit the consumer group's offsets."""
+        self._group.commit(ends)
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._group.close()

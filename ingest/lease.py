@@ -1,0 +1,211 @@
+"""Who may write: one job per lake, by lease and fence.
+
+A job takes the lease by creating the next term's file, which only one can, and shows that it lives
+by moving a counter. Nobody's clock is compared with another's: a watcher measures, by its own
+monotonic clock, how long the counter stood still.
+
+The lease alone cannot stop a job that was suspended and wakes up in the middle of a commit. So a
+successor that takes over without a clean release puts its term into every table (see
+``commit.Committer.fence``); Delta then refuses or skips whatever the predecessor still tries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+from ingest.errors import Exit, IngestError
+from ingest.storage import Files
+
+BEAT_EVERY = 2.0
+"""Seconds between two movements of a holder's counter."""
+EXPIRES_AFTER = 12.0
+"""Seconds without a movement before a holder counts as gone. Six beats: a pause of the machine for
+some seconds must not cost the lease, and a standby must have taken over within 30 s."""
+
+_RELEASED = "released"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, so that it can be named, and found dead on its own machine."""
+
+    host: str
+    boot: str
+    pid: int
+    started: float
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        """The process that asks."""
+        boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+        pid = os.getpid()
+        booted = boot.read_text().strip() if boot.exists() else str(int(psutil.boot_time()))
+        # Two containers of one machine may share name and boot, not the space of process ids.
+        namespace = str(space.readlink()) if space.is_symlink() else ""
+        return cls(
+            socket.gethostname(),
+            f"{booted} {namespace}".strip(),
+            pid,
+            psutil.Process(pid).create_time(),
+        )
+
+    def is_surely_gone(self, here: Owner) -> bool:
+        """True only on the owner's own machine and boot, when no such process runs there."""
+        if (self.host, self.boot) != (here.host, here.boot):
+            return False
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) > 1
+        except psutil.NoSuchProcess:
+            return True
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A granted lease. ``fence``: the holder before did not release it and may still be alive; one
+    whose process is gone from this very machine cannot wake up.
+    """
+
+    number: int
+    fence: bool
+
+
+class LeaseLostError(IngestError):
+    """A successor has taken over; nothing may be committed any more."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(
+            "E-LEASE-LOST",
+            f"Another job has taken over this lake: {by}.",
+            means="This job stops without committing anything more; the other one goes on from the "
+            "last published batch, nothing is lost.",
+            remedy="nothing, if the other job is meant to run; else stop it and run this one again.",
+            exit_code=Exit.FAILED,
+        )
+
+
+@dataclass
+class Lease:
+    """The lease of one lake. ``files``: its lease folder."""
+
+    files: Files
+    say: Callable[[str], None]
+    _term: int = 0
+    _lost: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _beating: threading.Thread | None = None
+
+    def acquire(self, *, standby: bool, stop: threading.Event) -> Term | None:
+        """Take the lease; None when ``stop`` was set while waiting.
+
+        Raises :class:`IngestError` when a living job holds it, unless ``standby``, which waits.
+        """
+        here = Owner.this_process()
+        said = False
+        while not stop.is_set():
+            held = self._newest()
+            owner, beat = self._owner(held), self._beat(held)
+            if held == 0 or beat == _RELEASED:
+                if self._take(held + 1, here):
+                    return Term(held + 1, fence=False)
+                continue
+            gone = owner is not None and owner.is_surely_gone(here)
+            if not gone and standby and not said:
+                said = True
+                self.say(f"standing by: {owner} holds the lease (term {held})")
+            if not gone and not self._stood_still(held, beat, stop, standby=standby):
+                if standby:
+                    continue
+                raise _held(owner, held)
+            if stop.is_set():
+                return None
+            if self._take(held + 1, here):
+                why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
+                self.say(f"taking over: {owner or 'the holder of the lease'} {why}")
+                return Term(held + 1, fence=not gone)
+        return None
+
+    def refuse_lost(self) -> None:
+        """Raise :class:`LeaseLostError` when there is a successor. Asked before every commit."""
+        if self._lost.is_set() or self._newest() > self._term:
+            self._lost.set()
+            raise LeaseLostError(str(self._owner(self._newest()) or "unknown"))
+
+    @property
+    def lost(self) -> bool:
+        """True once a successor was seen."""
+        return self._lost.is_set()
+
+    def release(self) -> None:
+        """Give it back, so that the next job need not wait."""
+        self._ended.set()
+        if self._beating:
+            self._beating.join(BEAT_EVERY * 2)
+        if self._term and not self._lost.is_set():
+            self.files.write(f"{self._term}.beat", _RELEASED)
+
+    def _take(self, number: int, owner: Owner) -> bool:
+        if not self.files.create(f"{number}.json", json.dumps(asdict(owner))):
+            return False
+        self._term = number
+        self.files.write(f"{number}.beat", "0")
+        self._beating = threading.Thread(target=self._keep_beating, daemon=True, name="lease")
+        self._beating.start()
+        for old in range(max(1, number - 20), number - 1):  # the newest two tell who was before
+            self.files.delete(f"{old}.json")
+            self.files.delete(f"{old}.beat")
+        return True
+
+    def _keep_beating(self) -> None:
+        count = 0
+        while not self._ended.wait(BEAT_EVERY):
+            count += 1
+            try:
+                if self._newest() > self._term:
+                    self._lost.set()
+                    return
+                self.files.write(f"{self._term}.beat", str(count))
+            except OSError:  # a full or absent disk: the next commit will say so
+                continue
+
+    def _stood_still(self, held: int, beat: str, stop: threading.Event, *, standby: bool) -> bool:
+        """Watch the counter; True when it did not move for long enough."""
+        started = time.monotonic()
+        while time.monotonic() - started < EXPIRES_AFTER:
+            if stop.wait(0.5 if standby else 0.2):
+                return False
+            if self._newest() != held or self._beat(held) != beat:
+                return False
+        return True
+
+    def _newest(self) -> int:
+        names = (name.partition(".") for name in self.files.names(""))
+        return max((int(n) for n, _, end in names if n.isdigit() and end == "json"), default=0)
+
+    def _owner(self, number: int) -> Owner | None:
+        text = self.files.read(f"{number}.json") if number else None
+        return Owner(**json.loads(text)) if text else None
+
+    def _beat(self, number: int) -> str:
+        return (self.files.read(f"{number}.beat") or "") if number else ""
+
+
+def _held(owner: Owner | None, number: int) -> IngestError:
+    return IngestError(
+        "E-LEASE-HELD",
+        f"Another job already keeps this lake: {owner} (term {number}).",
+        means="Two jobs on one lake could undo each other's work; nothing was started.",
+        remedy="stop that job first, or wait behind it as a hot standby: `ingest run FILE "
+        "--standby`.",
+    )

@@ -1,0 +1,45 @@
+"""Every table again, after the log itself was lost: reset, purged, or another server without GTIDs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ingest import mysql
+from ingest.config import Pipeline
+from ingest.connector import Connector
+from ingest.epoch_registry import EpochRegistry
+from ingest.lease import Lease
+from ingest.names import lease_path
+from ingest.storage import LocalFiles, is_local
+
+
+def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
+    """Stop the connector, begin a new epoch of the log, and let it start with a snapshot.
+
+    Old rows stay readable until a table's new ones are applied; rows that the source no longer has
+    go when its snapshot is complete. Raises :class:`IngestError` while a job holds the lease: it
+    would read the new log by the old epoch.
+    """
+    lease = Lease(LocalFiles(lease_path(pipeline.lake.path)), say)
+    held = is_local(pipeline.lake.path)
+    if held:
+        lease.acquire(standby=False, stop=threading.Event())
+    try:
+        connector = Connector(pipeline)
+        if connector.status() is not None:
+            connector.stop()
+            say("the connector stands still")
+        server = mysql.server_uuid(pipeline.source)
+        registry = EpochRegistry(pipeline)
+        if registry.known():
+            epoch = registry.begin(server, "every table was taken again", continues=False)
+            say(f"epoch {epoch.number} of the log begins")
+        if connector.status() is not None:
+            connector.forget_offset()
+        registry.follow(connector, say)
+        connector.resume()
+        say("the connector begins with a snapshot of every table")
+    finally:
+        if held:
+            lease.release()

@@ -1,0 +1,204 @@
+"""Taking a table again, by a snapshot that Debezium makes while the others go on.
+
+The request goes through a Kafka topic, so nothing is ever written to the source: beyond the grants
+of the pipeline (SELECT on the table) it needs GTIDs there. A table with a key is read in chunks
+between two marks of the log (an incremental snapshot); its old rows stay readable, and those that
+the source no longer has go at the end. A table without a key is read in one go, during which the
+connector streams nothing (a blocking snapshot).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from ingest import kafka, mysql
+from ingest.config import Pipeline
+from ingest.epoch_registry import EpochRegistry, newest_number
+from ingest.errors import Exit, IngestError
+from ingest.names import resync_path
+from ingest.position import Position
+from ingest.storage import Files, files_at
+from ingest.topics import TableId, captured
+
+SEND_AGAIN_AFTER = 45.0
+"""Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one
+that was sent while it was away is lost."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One table to take again. ``below``: where MySQL's log ended when it was asked for."""
+
+    id: str
+    table: str
+    kind: Literal["INCREMENTAL", "BLOCKING"]
+    below: Position
+
+    def as_json(self) -> str:
+        """The text of its file."""
+        return json.dumps({**asdict(self), "below": self.below.as_dict()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The inverse."""
+        found = json.loads(text)
+        return cls(**{**found, "below": Position.from_mapping(found["below"])})
+
+
+def request(pipeline: Pipeline, tables: Sequence[str], say: Callable[[str], None]) -> list[Request]:
+    """Ask for these tables; the running job (or the next) brings it to its end."""
+    with mysql.connected(pipeline.source) as cursor:
+        _refuse_without_gtids(pipeline)
+        end = mysql.reached(cursor)
+        epoch = newest_number(EpochRegistry(pipeline).known())
+        below = Position(epoch, end.file, end.pos)
+        made = []
+        for name in tables:
+            table = TableId.parse(name)
+            kind: Literal["INCREMENTAL", "BLOCKING"] = (
+                "INCREMENTAL" if mysql.primary_key(cursor, table) else "BLOCKING"
+            )
+            made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below))
+    requests = Requests(pipeline)
+    for one in made:
+        requests.add(one)
+        requests.send(one)
+        say(f"{one.table}: asked for {_KINDS[one.kind]}")
+    return made
+
+
+_KINDS = {
+    "INCREMENTAL": "an incremental snapshot; its rows stay readable until the new ones are whole",
+    "BLOCKING": "a blocking snapshot, as it has no key; the stream waits while it is read",
+}
+
+
+def known_table(pipeline: Pipeline, name: str) -> TableId:
+    """The captured table of that name. Raises :class:`IngestError`."""
+    try:
+        wanted = TableId.parse(name)
+    except ValueError as failure:
+        raise IngestError(
+            "E-RESYNC-TABLE", f"{failure}.", remedy="name it as `database.table`."
+        ) from None
+    if wanted not in captured(mysql.server_facts(pipeline.source).tables, pipeline.source.tables):
+        raise IngestError(
+            "E-RESYNC-TABLE",
+            f"{wanted} is not a table that this pipeline takes and its user may read.",
+            remedy="check the name, `source.tables`, and that the user may SELECT from it.",
+        )
+    return wanted
+
+
+def _refuse_without_gtids(pipeline: Pipeline) -> None:
+    if mysql.server_facts(pipeline.source).gtid_mode != "ON":
+        raise IngestError(
+            "E-RESYNC-GTID",
+            "A table can be taken again while the others go on only where MySQL has GTIDs.",
+            remedy="set gtid_mode=ON, or take everything again with `ingest resync FILE --all`.",
+            exit_code=Exit.REFUSED,
+        )
+
+
+@dataclass
+class Requests:
+    """Open requests, kept in the lake, and what the connector says of them."""
+
+    pipeline: Pipeline
+    _sent: dict[str, float] = field(default_factory=dict)
+    _started: set[str] = field(default_factory=set)
+    _completed: set[str] = field(default_factory=set)
+    _consumer: Consumer | None = None
+
+    def add(self, one: Request) -> None:
+        """Keep it until it is done."""
+        self._files().write(f"{one.id}.json", one.as_json())
+
+    def done(self, one: Request) -> None:
+        """Forget it."""
+        self._files().delete(f"{one.id}.json")
+
+    def open(self) -> list[Request]:
+        """Those that are not done, in order of name."""
+        files = self._files()
+        names = [name for name in files.names("") if name.endswith(".json")]
+        return [Request.from_json(text) for name in names if (text := files.read(name))]
+
+    def send(self, one: Request) -> None:
+        """Put it into the signal topic."""
+        topic = signal_topic(self.pipeline)
+        kafka.ensure_topic(self.pipeline, topic)
+        table = TableId.parse(one.table)
+        data = {"data-collections": [f"{table.database}.{table.name}"], "type": one.kind}
+        signal = {"id": one.id, "type": "execute-snapshot", "data": data}
+        producer = Producer(kafka.connection(self.pipeline), logger=kafka.Silent())
+        producer.produce(topic, key=self.pipeline.name, value=json.dumps(signal))
+        producer.flush(10)
+        self._sent[one.id] = time.monotonic()
+
+    def look(self) -> None:
+        """Take in what the connector has said, and send again what it seems not to have heard."""
+        pending = [one for one in self.open() if one.kind == "INCREMENTAL"]
+        if not pending:
+            return
+        self._read()
+        for one in pending:
+            since = time.monotonic() - self._sent.setdefault(one.id, time.monotonic())
+            if one.id not in self._started | self._completed and since > SEND_AGAIN_AFTER:
+                self.send(one)
+
+    def is_complete(self, one: Request) -> bool:
+        """True when the connector has read all of an incremental snapshot."""
+        return one.id in self._completed
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        if self._consumer:
+            self._consumer.close()
+
+    def _read(self) -> None:
+        topic = notification_topic(self.pipeline)
+        place = TopicPartition(topic, 0)
+        try:
+            if self._consumer is None:
+                consumer = kafka.client(self.pipeline)
+                if topic not in consumer.list_topics(timeout=10).topics:
+                    consumer.close()
+                    return
+                consumer.assign([TopicPartition(topic, 0, 0)])
+                self._consumer = consumer
+            end = self._consumer.get_watermark_offsets(place, timeout=10)[1]
+            while self._consumer.position([place])[0].offset < end:
+                message = self._consumer.poll(0.1)
+                said = message.value() if message is not None and not message.error() else None
+                if said:
+                    self._take(json.loads(said))
+        except KafkaException:
+            return  # looked at again; nothing depends on when
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if said.get("aggregate_type") != "Incremental Snapshot":
+            return
+        self._started.add(said["id"])
+        if said.get("type") == "TABLE_SCAN_COMPLETED":
+            self._completed.add(said["id"])
+
+    def _files(self) -> Files:
+        return files_at(resync_path(self.pipeline.lake.path))
+
+
+def signal_topic(pipeline: Pipeline) -> str:
+    """Where the connector listens."""
+    return f"{pipeline.name}-signal"
+
+
+def notification_topic(pipeline: Pipeline) -> str:
+    """Where the connector says how far a snapshot is."""
+    return f"{pipeline.name}-notification"

@@ -1,0 +1,65 @@
+"""Snapshots that began again, and what their completion removes. Pure.
+
+Debezium starts an interrupted snapshot from its beginning. Rows that were read by the first attempt
+and deleted at the source before the second send no delete, so when a table's newest snapshot is
+complete, rows of it that are older than that snapshot's position did not occur in it and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ingest.catalog import Catalog
+from ingest.manifest import TableState
+from ingest.position import Position
+from ingest.steps import Attempt, TableFacts
+from ingest.topics import TableId
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """Rows of ``table`` below ``below`` are to go once the snapshot pinned there is applied."""
+
+    table: TableId
+    below: Position
+
+
+def begins_again(facts: TableFacts, state: TableState | None) -> Attempt | None:
+    """The attempt in this batch that makes the rows of an earlier one void, or None."""
+    attempt = facts.attempt
+    if attempt is None or state is None:
+        return None
+    if state.floor is None:
+        return attempt  # what is there was streamed; the snapshot contains it
+    if attempt.position < state.floor:
+        return None
+    same = attempt.position == state.floor and attempt.run == state.run
+    return None if same else attempt
+
+
+def awaited(catalog: Catalog, states: Mapping[str, TableState]) -> list[Cleanup]:
+    """Newest snapshots that are not settled yet, for tables that hold anything."""
+    found = []
+    for table in sorted(catalog.versions):
+        state = states.get(str(table))
+        pinned = catalog.snapshots(table)
+        if state is None or not pinned:
+            continue
+        if state.snapshot is not None and state.snapshot < pinned[-1]:
+            found.append(Cleanup(table, pinned[-1]))
+    return found
+
+
+def first(catalog: Catalog, table: TableId) -> Position | None:
+    """A table's first snapshot: settled from the start, since no row can be older."""
+    return next(iter(catalog.snapshots(table)), None)
+
+
+def is_complete(cleanup: Cleanup, streaming: Position | None) -> bool:
+    """True when the connector is known to have streamed beyond the snapshot's position.
+
+    It streams only once the whole snapshot is in Kafka. ``streaming``: the newest position that is
+    known to be streamed, or None.
+    """
+    return streaming is not None and streaming >= cleanup.below

@@ -1,0 +1,123 @@
+"""The facts that a start is decided from, and the note by which a commit explains itself. Values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ingest.manifest import Entry, Place, offsets_as_json, offsets_from_json
+from ingest.names import Marker
+from ingest.position import Position
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a commit's marker stands for; stands in the commit's own metadata.
+
+    ``ranges``: the batch's Kafka ranges that hold anything. ``schema_offset``: how much of the
+    schema-change topic the batch had seen. ``cleanup``: table and position, for a batch that only
+    removes what a completed snapshot did not contain.
+    """
+
+    batch_id: int
+    checkpoint_id: str
+    ranges: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+    schema_offset: int = 0
+    cleanup: tuple[str, Position] | None = None
+
+    def as_json(self) -> str:
+        """The text of it, small: it is in every commit."""
+        starts = {place: start for place, (start, end) in self.ranges.items() if end > start}
+        ends = {place: end for place, (start, end) in self.ranges.items() if end > start}
+        content: dict[str, object] = {
+            "batch": self.batch_id,
+            "checkpoint": self.checkpoint_id,
+            "from": json.loads(offsets_as_json(starts)),
+            "to": json.loads(offsets_as_json(ends)),
+            "schema": self.schema_offset,
+        }
+        if self.cleanup:
+            content["cleanup"] = [self.cleanup[0], self.cleanup[1].as_dict()]
+        return json.dumps(content, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Note:
+        """The inverse. Raises ``ValueError`` or ``KeyError`` for another text."""
+        found = json.loads(text)
+        starts = offsets_from_json(json.dumps(found["from"]))
+        ends = offsets_from_json(json.dumps(found["to"]))
+        cleanup = found.get("cleanup")
+        return cls(
+            found["batch"],
+            found["checkpoint"],
+            {place: (starts[place], end) for place, end in ends.items()},
+            found["schema"],
+            (cleanup[0], Position.from_mapping(cleanup[1])) if cleanup else None,
+        )
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """``id`` is None for a checkpoint that does not exist or that Spark alone has touched."""
+
+    id: str | None = None
+    pipeline: str | None = None
+    shape: str = ""
+    """Which stateful operators its query has: Spark cannot change them on a live checkpoint."""
+    batches: int = 0
+    """How many batches its offset log has begun."""
+    ends: Mapping[Place, int] | None = None
+    """Where its newest logged batch ends; None when there is none."""
+    problem: str = ""
+    """What is torn or missing in it, in words; empty when it is whole."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A commit that is not ours and changed data, newer than what the manifest knows."""
+
+    version: int
+    operation: str
+    restored_to: int | None = None
+
+
+@dataclass(frozen=True)
+class LakeFacts:
+    """One target of the lake (a table, or ``_ingest``'s own), as it is now."""
+
+    name: str
+    path: str
+    version: int | None
+    """None when there is no such table."""
+    id: str = ""
+    markers: Mapping[tuple[str, str], Marker] = field(default_factory=dict)
+    """(checkpoint id, target) to the marker of ours."""
+    note: Note | None = None
+    """The note of our newest commit."""
+    foreign: Foreign | None = None
+
+
+@dataclass(frozen=True)
+class KafkaFacts:
+    """One partition: first offset still there, and where it ends."""
+
+    earliest: int
+    end: int
+    topic_id: str
+
+
+@dataclass(frozen=True)
+class StartFacts:
+    """Everything a start is decided from."""
+
+    pipeline: str
+    shape: str
+    checkpoint: CheckpointFacts
+    newest: Entry | None
+    history: Sequence[Entry]
+    lake: Sequence[LakeFacts]
+    kafka: Mapping[Place, KafkaFacts]
+    topic_of: Mapping[str, str]
+    """Table name to its topic."""
+    from_beginning: bool = False

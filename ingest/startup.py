@@ -1,0 +1,168 @@
+"""Gathering the facts that a start is decided from: checkpoint, manifest, tables, Kafka.
+
+Nothing here decides; see ``progress.decide``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from ingest import foreign
+from ingest.config import Pipeline
+from ingest.ledger import Ledger
+from ingest.manifest import Entry, Place, offsets_from_log
+from ingest.names import (
+    INTERNAL_FOLDER,
+    Marker,
+    app_id_parts,
+    checkpoint_path,
+    quarantine_path,
+    table_folder,
+)
+from ingest.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
+from ingest.storage import Storage
+from ingest.table import SOURCE_PROPERTY, LakeTable
+from ingest.topics import TableId, topic_of
+
+IDENTITY_FILE = "ingest.identity"
+"""Inside the checkpoint: pipeline name, checkpoint id and the query's shape. Gone with it."""
+
+
+def gather(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    kafka: Mapping[Place, KafkaFacts],
+    *,
+    from_beginning: bool = False,
+) -> StartFacts:
+    """Look at everything once. ``kafka``: the topics as they are now (``kafka.partitions``)."""
+    history = Ledger(pipeline.lake.path).entries(1_000_000)
+    newest = history[0] if history else None
+    lake = [*_tables(spark, pipeline, newest), *_own(spark, pipeline)]
+    return StartFacts(
+        pipeline=pipeline.name,
+        shape=shape(pipeline),
+        checkpoint=checkpoint_facts(Storage(spark, checkpoint_path(pipeline.lake.path))),
+        newest=newest,
+        history=history,
+        lake=lake,
+        kafka=kafka,
+        topic_of=topics_of(pipeline, newest),
+        from_beginning=from_beginning,
+    )
+
+
+def shape(pipeline: Pipeline) -> str:
+    """Which stateful operators the query has, as one word."""
+    return "stateless" if pipeline.dedup.by == "position" else "deduplicated"
+
+
+def topics_of(pipeline: Pipeline, newest: Entry | None) -> dict[str, str]:
+    """Table name to topic, for every table that the manifest knows."""
+    return {
+        name: topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
+        for name in (newest.tables if newest else {})
+    }
+
+
+def checkpoint_facts(checkpoint: Storage) -> CheckpointFacts:
+    """What is in the checkpoint folder, and what is torn or missing there."""
+    identity = (checkpoint.read(IDENTITY_FILE) or "").split()
+    offsets = sorted(int(name) for name in checkpoint.names("offsets") if name.isdigit())
+    commit_log = sorted(int(name) for name in checkpoint.names("commits") if name.isdigit())
+    if len(identity) != 3:
+        return CheckpointFacts(batches=len(offsets))
+    ends, problem = None, ""
+    for number in offsets[-2:]:
+        text = checkpoint.read(f"offsets/{number}")
+        if not _is_whole(text, 1):
+            problem = f"its offset log for batch {number} is torn"
+            break
+        ends = offsets_from_log(text or "")
+    if offsets and not problem:
+        problem = _gaps(checkpoint, offsets, commit_log)
+    return CheckpointFacts(identity[1], identity[0], identity[2], len(offsets), ends, problem)
+
+
+def _gaps(checkpoint: Storage, offsets: list[int], commit_log: list[int]) -> str:
+    newest = offsets[-1]
+    if not _is_whole(checkpoint.read("metadata"), 0):
+        return "its metadata file is missing or torn"
+    if offsets != list(range(offsets[0], newest + 1)):
+        return "its offset log has a hole"
+    expected = set(offsets[:-1])
+    if not expected <= set(commit_log) | {newest}:
+        return "its commit log has a hole"
+    if commit_log and commit_log[-1] > newest:
+        return "its offset log ends before its commit log"
+    for number in commit_log[-2:]:
+        if not _is_whole(checkpoint.read(f"commits/{number}"), 1):
+            return f"its commit log for batch {number} is torn"
+    if not _is_whole(checkpoint.read("sources/0/0"), 1):
+        return "its note of the first offsets is missing or torn"
+    return ""
+
+
+def _is_whole(text: str | None, skipped: int) -> bool:
+    """True when every line after the first ``skipped`` (a version) is JSON, and there is one."""
+    lines = (text or "").splitlines()[skipped:]
+    try:
+        return bool(lines) and all(isinstance(json.loads(line), dict) for line in lines)
+    except json.JSONDecodeError:
+        return False
+
+
+def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> list[LakeFacts]:
+    known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
+    root = Storage(spark, pipeline.lake.path)
+    folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
+    tables = {name: TableId.parse(name) for name in known}
+    names = {table_folder(table.database, table.name): name for name, table in tables.items()}
+    for database in root.names(""):
+        if database == INTERNAL_FOLDER or database.startswith("."):
+            continue
+        for table in root.names(database):
+            if root.exists(f"{database}/{table}/_delta_log"):
+                folders.add(f"{database}/{table}")
+    found = []
+    for folder in sorted(folders):
+        path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
+        name = names.get(folder)
+        facts = _look(LakeTable(spark, path), name, pipeline.name, newest)
+        if facts is not None:
+            found.append(facts)
+    return found
+
+
+def _own(spark: SparkSession, pipeline: Pipeline) -> list[LakeFacts]:
+    """Quarantine may hold a torn batch's part before any table does."""
+    table = LakeTable(spark, quarantine_path(pipeline.lake.path))
+    facts = _look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline.name, None)
+    return [facts] if facts and facts.version is not None else []
+
+
+def _look(
+    table: LakeTable, name: str | None, pipeline: str, newest: Entry | None
+) -> LakeFacts | None:
+    if not table.exists():
+        return LakeFacts(name, table.path, None) if name else None
+    name = name or table.property_of(SOURCE_PROPERTY)
+    if name is None:
+        return None  # somebody else's table below our root: none of our business
+    state = newest.tables.get(name) if newest else None
+    version = table.version()
+    known = state.version if state else -1
+    if name.startswith(f"{INTERNAL_FOLDER}/"):
+        known = max(known, version - 8)  # a batch adds one version to it, a take-over another
+    happened = foreign.since(table, known)
+    markers = {
+        (parts[1], parts[3]): Marker.parse(version)
+        for app, version in table.markers().items()
+        if (parts := app_id_parts(app)) and parts[0] == pipeline
+    }
+    return LakeFacts(
+        name, table.path, version, table.id(), markers, happened.note, happened.foreign
+    )

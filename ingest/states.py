@@ -1,0 +1,75 @@
+"""What the manifest says of each table and partition once a batch is applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ingest import snapshots
+from ingest.catalog import Catalog
+from ingest.manifest import Entry, HighWater, Place, TableState
+from ingest.position import Position
+from ingest.steps import Applied, TableFacts
+from ingest.topics import TableId
+
+_NEVER = Position(0, 0, 0)
+"""A table that was made after the pipeline's own snapshot: any snapshot of it is newer."""
+
+
+def table_states(
+    previous: Entry | None,
+    facts: Mapping[TableId, TableFacts],
+    applied: list[Applied],
+    catalog: Catalog,
+) -> dict[str, TableState]:
+    """Every table as the batch left it: the ones before, and what was applied now."""
+    tables = {
+        name: replace(state, changes=0)
+        for name, state in (previous.tables if previous else {}).items()
+    }
+    for one in applied:
+        name, found = str(one.table), facts[one.table]
+        state = tables.get(name, TableState(one.path, one.version))
+        attempt = found.attempt
+        floors = [state.floor, *found.truncates, attempt.position if attempt else None]
+        tables[name] = replace(
+            state,
+            path=one.path,
+            version=one.version,
+            id=one.id,
+            changes=one.changes,
+            snapshot=state.snapshot or snapshots.first(catalog, one.table) or _NEVER,
+            reread=state.reread or found.reread,
+            position=max(p for p in (state.position, found.high) if p),
+            floor=max((floor for floor in floors if floor), default=None),
+            run=attempt.run
+            if attempt and attempt.position >= (state.floor or attempt.position)
+            else state.run,
+        )
+    return tables
+
+
+def high_water(
+    previous: Entry | None,
+    facts: Mapping[TableId, TableFacts],
+    ends: Mapping[Place, int],
+    topic_ids: Mapping[str, str],
+) -> dict[Place, HighWater]:
+    """The marks after a batch that reached these ends; ``topic_ids`` of topics seen first now."""
+    marks = dict(previous.high_water) if previous else {}
+    for place, end in ends.items():
+        mark = marks.get(place, HighWater())
+        topic_id = mark.topic_id or topic_ids.get(place[0], "")
+        marks[place] = replace(mark, offset=max(mark.offset, end), topic_id=topic_id)
+    for found in facts.values():
+        for place, (position, gtid) in found.high_water.items():
+            mark = marks[place]
+            if mark.position is None or position > mark.position:
+                marks[place] = replace(mark, position=position, gtid=gtid)
+    return marks
+
+
+def unnamed(previous: Entry | None, touched: Sequence[Place]) -> list[str]:
+    """Topics whose own id is not noted yet."""
+    marks = previous.high_water if previous else {}
+    return sorted({place[0] for place in touched if not marks.get(place, HighWater()).topic_id})

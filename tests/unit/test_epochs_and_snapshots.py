@@ -1,0 +1,107 @@
+"""`epochs` and `snapshots`: which log a record was read from, and what a snapshot makes void."""
+
+from dataclasses import replace
+
+import pytest
+
+from ingest.catalog import Catalog
+from ingest.epochs import Epoch, epoch_of, following, newest_restart
+from ingest.manifest import TableState
+from ingest.position import PART_REREAD, PART_WRITE, Position
+from ingest.resync import Request
+from ingest.snapshots import Cleanup, awaited, begins_again, is_complete
+from ingest.steps import Attempt
+from tests.unit.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
+
+FIRST = following([], "one", "the first log", {("p.d.t", 0): 7})
+
+
+def test_the_first_log_has_no_boundary():
+    assert (FIRST.number, FIRST.starts) == (0, {})
+    assert epoch_of([FIRST], ("p.d.t", 0), 0) == 0
+
+
+def test_a_record_belongs_to_the_log_that_had_begun_where_it_stands_in_kafka():
+    second = following([FIRST], "two", "failover", {("p.d.t", 0): 7})
+    third = following([FIRST, second], "two", "reset", {("p.d.t", 0): 9, ("p", 0): 3})
+    epochs = [FIRST, second, third]
+    assert [epoch_of(epochs, ("p.d.t", 0), n) for n in (6, 7, 8, 9)] == [0, 1, 1, 2]
+    assert epoch_of(epochs, ("p", 0), 2) == 1
+    assert epoch_of(epochs, ("p.d.new", 0), 0) == 2, "a topic made since is all of the newest log"
+
+
+def test_an_epoch_survives_its_text():
+    epoch = Epoch(3, "uuid", "reset", {("p.d.t", 0): 9})
+    assert Epoch.from_json(epoch.as_json()) == epoch
+
+
+def test_only_a_log_that_was_reset_makes_transaction_numbers_begin_anew():
+    failover = following([FIRST], "two", "failover", {})
+    reset = following([FIRST, failover], "two", "reset", {}, continues=False)
+    later = following([FIRST, failover, reset], "three", "failover", {})
+    assert newest_restart([FIRST, failover]) == 0
+    assert newest_restart([FIRST, failover, reset, later]) == 2
+    assert Epoch.from_json(reset.as_json()) == reset
+
+
+def test_positions_of_a_later_epoch_come_after_all_of_an_earlier_one():
+    assert Position(1, 1, 4) > Position(0, 999_999, 2**40)
+
+
+def test_a_row_that_is_read_again_comes_after_the_event_whose_position_it_carries():
+    assert Position(0, 1, 9, 0, PART_REREAD) > Position(0, 1, 9, 0, PART_WRITE)
+
+
+STATE = TableState("/t", 1, floor=at(100), run="one", snapshot=at(100))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "again"),
+    [
+        (None, False),
+        (Attempt("one", at(100)), False),
+        (Attempt("two", at(100)), True),
+        (Attempt("one", at(200)), True),
+        (Attempt("two", at(50)), False),
+    ],
+    ids=["no snapshot rows", "the same", "another run", "a later position", "an older leftover"],
+)
+def test_a_snapshot_attempt_makes_the_one_before_void_when_it_is_a_newer_one(attempt, again):
+    found = replace(facts(at(100), at(300)), attempt=attempt)
+    assert begins_again(found, STATE) == (attempt if again else None)
+
+
+def test_a_snapshot_of_a_table_that_was_only_streamed_makes_what_was_streamed_void():
+    found = replace(facts(at(100), at(300)), attempt=Attempt("one", at(200)))
+    assert begins_again(found, replace(STATE, floor=None)) is not None
+    assert begins_again(found, None) is None
+
+
+def test_a_newer_snapshot_is_awaited_until_it_is_settled():
+    again = record(200, "CREATE", [column("id")], snapshot="true")
+    pinned = Position(0, 1, 200)
+    states = {"d.t": replace(STATE, snapshot=Position(0, 1, 100))}
+    assert awaited(catalog(CREATE), states) == []
+    assert awaited(catalog(CREATE, again), states) == [Cleanup(T, pinned)]
+    assert awaited(catalog(CREATE, again), {"d.t": replace(STATE, snapshot=pinned)}) == []
+    assert awaited(catalog(CREATE, again), {}) == []
+
+
+def test_a_snapshot_is_complete_only_when_the_connector_streams_beyond_it():
+    cleanup = Cleanup(T, Position(0, 1, 200))
+    assert not is_complete(cleanup, None)
+    assert not is_complete(cleanup, Position(0, 1, 199))
+    assert is_complete(cleanup, Position(0, 1, 200))
+
+
+def test_a_batch_that_is_finished_later_sees_the_schemas_of_its_first_attempt():
+    known = Catalog()
+    known.add(CREATE, 0, 3)
+    known.add(record(500, "ALTER", [column("id"), column("v")]), 0, 9)
+    assert len(known.until(9).at(T, at(900)).columns) == 1
+    assert len(known.until(10).at(T, at(900)).columns) == 2
+
+
+def test_a_request_survives_its_text():
+    request = Request("resync-1", "`a.b`.c", "INCREMENTAL", Position(1, 2, 3))
+    assert Request.from_json(request.as_json()) == request

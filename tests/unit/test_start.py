@@ -1,0 +1,251 @@
+"""`progress.decide`: how a run begins, from facts alone."""
+
+from dataclasses import replace
+from datetime import datetime, timezone
+
+import pytest
+
+from ingest.manifest import (
+    Entry,
+    Gap,
+    HighWater,
+    TableState,
+    continues,
+    covers,
+    is_behind_its_watermark,
+)
+from ingest.names import Marker, app_id, app_id_parts
+from ingest.position import Position
+from ingest.progress import Refuse, Start, decide
+from ingest.start_facts import CheckpointFacts, Foreign, KafkaFacts, LakeFacts, Note, StartFacts
+
+PLACE, IDLE = ("p.d.t", 0), ("p.d.idle", 0)
+TABLE = TableState("/l/d/t", 7, position=Position(0, 1, 7), id="t-id")
+
+
+def entry(batch_id=3, ends=(9, 4), version=7, **more):
+    fields = {
+        "batch_id": batch_id,
+        "checkpoint_id": "abc",
+        "offsets": {PLACE: (ends[0] - 4, ends[0]), IDLE: (ends[1], ends[1])},
+        "high_water": {PLACE: HighWater(ends[0], Position(0, 1, 7), "uuid:5", "T")},
+        "tables": {"d.t": replace(TABLE, version=version)},
+        "changes": 4,
+        "rejects": 0,
+        "position": Position(0, 1, 7),
+        "source_time": None,
+        "schema_offset": 2,
+        "started_at": datetime(2026, 1, 1, tzinfo=timezone.utc),
+        "seconds": 1.0,
+    }
+    return Entry(**(fields | more))
+
+
+SOUND = CheckpointFacts("abc", "p", "stateless", 3, {PLACE: 9, IDLE: 4})
+GONE = CheckpointFacts()
+THERE = LakeFacts("d.t", "/l/d/t", 7, "t-id", {("abc", "mirror"): Marker(1, 3, 2)})
+
+
+def facts(**more):
+    fields = {
+        "pipeline": "p",
+        "shape": "stateless",
+        "checkpoint": SOUND,
+        "newest": entry(),
+        "history": [entry(), entry(2, (5, 4), 5)],
+        "lake": [THERE],
+        "kafka": {PLACE: KafkaFacts(0, 20, "T"), IDLE: KafkaFacts(0, 4, "I")},
+        "topic_of": {"d.t": "p.d.t"},
+    }
+    return StartFacts(**(fields | more))
+
+
+def test_nothing_there_means_a_new_checkpoint_and_nothing_to_mend():
+    nothing = facts(checkpoint=GONE, newest=None, history=[], lake=[], kafka={}, topic_of={})
+    assert decide(nothing) == Start()
+
+
+def test_checkpoint_manifest_and_tables_of_one_mind_mean_resume():
+    assert decide(facts()) == Start(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "word"),
+    [
+        (GONE, "gone"),
+        (replace(SOUND, problem="its offset log for batch 3 is torn"), "torn"),
+        (replace(SOUND, id="copy"), "not the one"),
+        (replace(SOUND, ends={PLACE: 5, IDLE: 4}), "older"),
+        (replace(SOUND, shape="deduplicated"), "dedup"),
+    ],
+    ids=["deleted", "torn", "another", "an old copy", "another query"],
+)
+def test_a_checkpoint_that_cannot_go_on_is_rebuilt_from_the_manifest(checkpoint, word):
+    start = decide(facts(checkpoint=checkpoint))
+    assert isinstance(start, Start)
+    assert (start.resume, start.entry, start.finish) == (False, None, None)
+    assert word in start.because[0]
+
+
+NOTE = Note(4, "abc", {PLACE: (9, 12)}, 2)
+AHEAD = replace(THERE, version=8, markers={("abc", "mirror"): Marker(1, 4, 2)}, note=NOTE)
+
+
+@pytest.mark.parametrize("checkpoint", [SOUND, GONE])
+def test_a_torn_batch_is_finished_with_its_own_ranges_whatever_became_of_the_checkpoint(checkpoint):
+    start = decide(facts(checkpoint=checkpoint, lake=[AHEAD]))
+    assert isinstance(start, Start)
+    assert start.finish == NOTE
+
+
+def test_the_very_first_batch_torn_is_finished_too():
+    first = replace(
+        AHEAD, markers={("abc", "mirror"): Marker(1, 1, 2)}, note=replace(NOTE, batch_id=1)
+    )
+    start = decide(facts(newest=None, history=[], lake=[first], checkpoint=GONE))
+    assert isinstance(start, Start)
+    assert start.finish == replace(NOTE, batch_id=1)
+
+
+def test_a_marker_that_nothing_explains_is_refused():
+    assert isinstance(decide(facts(lake=[replace(AHEAD, note=None)])), Refuse)
+    two_ahead = replace(AHEAD, markers={("abc", "mirror"): Marker(1, 5, 0)})
+    assert isinstance(
+        decide(facts(lake=[replace(two_ahead, note=replace(NOTE, batch_id=5))])), Refuse
+    )
+
+
+def test_tables_without_their_manifest_are_refused():
+    refusal = decide(facts(newest=None, history=[], checkpoint=GONE))
+    assert isinstance(refusal, Refuse)
+    assert "manifest is gone" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    [CheckpointFacts(batches=2), replace(SOUND, pipeline="other")],
+    ids=["a stranger's checkpoint", "another pipeline's lake"],
+)
+def test_what_belongs_to_somebody_else_is_refused(checkpoint):
+    assert isinstance(decide(facts(checkpoint=checkpoint)), Refuse)
+
+
+def test_another_writer_is_refused_with_the_version_to_go_back_to():
+    refusal = decide(facts(lake=[replace(THERE, version=8, foreign=Foreign(8, "WRITE"))]))
+    assert isinstance(refusal, Refuse)
+    assert "VERSION AS OF 7" in refusal.remedy
+
+
+def test_a_table_made_again_by_somebody_else_is_refused():
+    refusal = decide(facts(lake=[replace(THERE, id="another")]))
+    assert isinstance(refusal, Refuse)
+    assert "another table" in refusal.reason
+
+
+def test_a_restored_table_goes_back_to_the_batch_whose_rows_it_holds():
+    restored = replace(THERE, version=8, foreign=Foreign(8, "RESTORE", restored_to=5))
+    start = decide(facts(lake=[restored]))
+    assert isinstance(start, Start)
+    assert start.entry is not None
+    assert start.entry.ends == {PLACE: 5, IDLE: 4}
+    assert start.entry.high_water[PLACE].offset == 5
+    assert start.entry.tables["d.t"].version == 8
+    assert (start.resume, start.restore) == (False, ())
+
+
+def test_a_table_restored_between_two_batches_is_first_brought_to_a_published_version():
+    restored = replace(THERE, version=8, foreign=Foreign(8, "RESTORE", restored_to=6))
+    start = decide(facts(lake=[restored]))
+    assert isinstance(start, Start)
+    assert start.restore == (("/l/d/t", 5),)
+
+
+def test_a_restore_in_the_middle_of_a_torn_batch_is_undone_first():
+    start = decide(facts(lake=[replace(AHEAD, foreign=Foreign(9, "RESTORE", restored_to=5))]))
+    assert isinstance(start, Start)
+    assert (start.finish, start.restore) == (None, (("/l/d/t", 8),))
+
+
+def test_a_table_dropped_from_the_lake_is_filled_again_from_its_topic_s_beginning():
+    start = decide(facts(lake=[replace(THERE, version=None, markers={})]))
+    assert isinstance(start, Start)
+    assert start.entry is not None
+    assert start.entry.ends == {PLACE: 0, IDLE: 4}
+    assert start.entry.tables == {}
+    assert start.entry.high_water[PLACE] == HighWater()
+
+
+@pytest.mark.parametrize(
+    ("now", "word", "onward"),
+    [
+        (KafkaFacts(15, 20, "T"), "retention", 15),
+        (KafkaFacts(0, 3, "other"), "made again", 0),
+        (KafkaFacts(0, 3, "T"), "its end was lost", 3),
+        (None, "deleted", 0),
+    ],
+    ids=["retention", "made again", "cut short", "deleted"],
+)
+def test_records_that_kafka_lost_are_a_recorded_gap_and_a_resync_never_skipped(now, word, onward):
+    kafka = {IDLE: KafkaFacts(0, 4, "I")} | ({PLACE: now} if now else {})
+    start = decide(facts(kafka=kafka))
+    assert isinstance(start, Start)
+    assert start.resync == ("d.t",)
+    assert start.entry is not None
+    (gap,) = start.entry.gaps
+    assert (gap.table, gap.start, gap.end, gap.since, gap.is_open) == ("d.t", 9, onward, 4, True)
+    assert word in gap.reason
+    assert start.entry.ends[PLACE] == onward
+
+
+def test_from_the_beginning_sets_every_topic_back_and_forgets_nothing_that_is_applied():
+    start = decide(facts(from_beginning=True))
+    assert isinstance(start, Start)
+    assert start.entry is not None
+    assert set(start.entry.ends.values()) == {0}
+    assert start.entry.high_water == entry().high_water
+    assert start.entry.tables == entry().tables
+    assert start.resume is False
+
+
+def test_a_published_range_is_covered_and_a_range_from_elsewhere_does_not_continue():
+    newest = entry()
+    assert covers(newest, {PLACE: (5, 9)})
+    assert not covers(newest, {PLACE: (5, 10)})
+    assert covers(None, {PLACE: (0, 0)}), "a batch of nothing"
+    assert continues(newest, {PLACE: (9, 12), ("p.d.new", 0): (0, 3)})
+    assert not continues(newest, {PLACE: (5, 12)})
+
+
+def test_a_ledger_entry_survives_its_row():
+    gap = Gap("d.t", "p.d.t", 0, 9, 15, "retention", 4, Position(0, 1, 2))
+    one = entry(gaps=(gap,), kind="cleanup", term=3, resent=2, late=1)
+    assert Entry.from_row(one.as_row()) == one
+
+
+def test_a_note_survives_its_text_and_leaves_out_what_did_not_move():
+    note = Note(4, "abc", {PLACE: (9, 12), IDLE: (4, 4)}, 2, ("d.t", Position(1, 2, 3)))
+    assert Note.from_json(note.as_json()) == replace(note, ranges={PLACE: (9, 12)})
+
+
+def test_commit_versions_order_by_term_then_batch_then_step_and_never_collide():
+    markers = [Marker(t, b, s) for t in (0, 1, 9) for b in (0, 1, 2**33 - 1) for s in (0, 1023)]
+    versions = [marker.version for marker in markers]
+    assert versions == sorted(set(versions))
+    assert [Marker.parse(version) for version in versions] == markers
+    assert max(versions) < 2**63
+    for beyond in (Marker(2**20, 0, 0), Marker(0, 2**33, 0), Marker(0, 0, 1024)):
+        with pytest.raises(ValueError):
+            _ = beyond.version
+
+
+def test_app_ids_of_tables_with_slashes_in_their_names_do_not_collide():
+    assert app_id("p", "c", "a/b", "mirror") != app_id("p", "c", "a", "b/mirror")
+    assert app_id_parts(app_id("p", "c", "a/b", "mirror")) == ("p", "c", "a/b", "mirror")
+    assert app_id_parts("somebody/else") is None
+
+
+def test_a_batch_is_late_only_when_its_clock_is_behind_the_watermark():
+    log = 'v1\n{"batchWatermarkMs":%d,"batchTimestampMs":%d}\n{}'
+    assert not is_behind_its_watermark(log % (0, 5))
+    assert not is_behind_its_watermark(log % (4, 5))
+    assert is_behind_its_watermark(log % (5, 5))
