@@ -1,0 +1,81 @@
+"""The conformance suite: what every target must show of every history. Runs unmodified on all."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ingest.changelog import Row, as_of, change_log, history
+from tests.conformance.histories import History
+
+
+class Target(Protocol):
+    def take(self, ends: list[int], crash: str | None = None) -> None: ...
+    def settle(self) -> None: ...
+    def content(self) -> Counter[Row]: ...
+
+
+class Targets(Protocol):
+    def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None: ...
+    def settle(self) -> None: ...
+    def content(self, index: int) -> Counter[Row]: ...
+
+
+def mirror_conforms(drawn: History, target: Target) -> None:
+    """The final content is the source's, and so is every content on the way there."""
+    for index, ends in enumerate(drawn.cuts):
+        target.take(ends, drawn.crashes.get(index))
+        if drawn.partitions == 1:
+            expected = _truth_so_far(drawn, ends[0])
+            if expected is not None:
+                assert target.content() == expected, f"after batch {index}"
+    target.settle()
+    assert target.content() == drawn.final, "at the end"
+
+
+def mirrors_conform(drawn: Sequence[History], target: Targets) -> None:
+    """The same for many tables side by side in one lake: batch by batch, all of them."""
+    for index in range(max(len(one.cuts) for one in drawn)):
+        ends = {n: one.cuts[index] for n, one in enumerate(drawn) if index < len(one.cuts)}
+        crashes = [drawn[n].crashes[index] for n in ends if index in drawn[n].crashes]
+        target.take(ends, next(iter(crashes), None))
+        for n, reached in ends.items():
+            if drawn[n].partitions == 1:
+                expected = _truth_so_far(drawn[n], reached[0])
+                if expected is not None:
+                    assert target.content(n) == expected, f"table {n} after batch {index}"
+    target.settle()
+    for n, one in enumerate(drawn):
+        assert target.content(n) == one.final, f"table {n} at the end"
+
+
+def _truth_so_far(drawn: History, end: int) -> Counter[Row] | None:
+    """What the source held at the newest position delivered so far; None within the snapshot."""
+    delivered = [record.change for record in drawn.records[0][:end]]
+    streamed = [c.position for c in delivered if c.operation != "read"]
+    return drawn.truth[max(streamed)] if streamed and len(set(drawn.snapshots)) == 1 else None
+
+
+def history_conforms(drawn: History) -> None:
+    """At every position the history shows what the source held there; versions never overlap."""
+    versions = history((r.change for part in drawn.records for r in part), drawn.snapshots[-1])
+    for position, content in drawn.truth.items():
+        assert Counter(as_of(versions, position).values()) == content, position
+    for one, other in itertools.pairwise(versions):
+        if one.key == other.key:
+            assert one.until is not None
+            assert one.until <= other.since
+
+
+def change_log_conforms(drawn: History) -> None:
+    """Every change that the source emitted, once, in its order."""
+    found = change_log((r.change for part in drawn.records for r in part), drawn.snapshots[-1])
+    assert sorted(found, key=_order) == sorted(drawn.emitted, key=_order)
+    streamed = [change.position for change in found if change.operation != "read"]
+    assert streamed == sorted(streamed)
+
+
+def _order(change: object) -> str:
+    return repr(change)

@@ -1,0 +1,291 @@
+"""What the conformance suite runs on: the model, and the real thing (Spark and Delta).
+
+Both take a history batch by batch and show their content; only the second can crash. Its change log
+is in memory, since no Kafka can be told to repeat and interleave at will; everything behind it is
+the job's own: `Batches`, `progress`, the committer, the tables, the manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest import apply, config, pipeline, progress, startup
+from ingest.catalog import Catalog
+from ingest.changelog import Row, mirror, row
+from ingest.commit import Committer
+from ingest.ledger import Ledger
+from ingest.manifest import Place
+from ingest.pipeline import Batches
+from ingest.position import Position
+from ingest.progress import Refuse
+from ingest.resync import Requests
+from ingest.source import _SCHEMA
+from ingest.start_facts import KafkaFacts
+from tests.conformance.histories import History, Record
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "read": "r"}
+
+
+class Crash(BaseException):
+    """The job dies here."""
+
+
+class ModelTarget:
+    """The specification itself, fed batch by batch."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._ends = [0] * history.partitions
+
+    def take(self, ends: list[int], crash: str | None = None) -> None:
+        self._ends = ends
+
+    def settle(self) -> None:
+        """All is delivered."""
+
+    def content(self) -> Counter[Row]:
+        pairs = zip(self._history.records, self._ends, strict=True)
+        changes = (r.change for records, end in pairs for r in records[:end])
+        return mirror(changes, self._history.snapshots[-1])
+
+
+class MemoryLog:
+    """`pipeline.Log` and `pipeline.Schemas` over drawn histories, a table each."""
+
+    def __init__(self, session: SparkSession, histories: Sequence[History]) -> None:
+        self.session = session
+        self.histories = histories
+        self.batches: list[dict[Place, tuple[int, int]]] = []
+        self.late: set[int] = set()
+        self.catalog = Catalog()
+        self.offset = 0
+        for index, history in enumerate(histories):
+            for position in sorted(set(history.snapshots)):
+                record = _created(f"t{index}", position, keyed=history.keyed)
+                self.catalog.add(record, 0, self.offset)
+                self.offset += 1
+
+    def read_to_end(self) -> None:
+        """It is all there."""
+
+    def taken(self, spark_batch: int) -> tuple[Mapping[Place, tuple[int, int]], bool]:
+        return self.batches[spark_batch], spark_batch in self.late
+
+    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
+        rows = [
+            _message(self._records((topic, p))[offset], topic, p, offset)
+            for (topic, p), (start, end) in ranges.items()
+            for offset in range(start, end)
+        ]
+        return self.session.createDataFrame(rows, _SCHEMA)
+
+    def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
+        return {
+            (f"h.d.t{index}", p): len(records)
+            for index, history in enumerate(self.histories)
+            for p, records in enumerate(history.records)
+            if topics is None or f"h.d.t{index}" in topics
+        }
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(topics, "id")
+
+    def _records(self, place: Place) -> list[Record]:
+        return self.histories[int(place[0].removeprefix("h.d.t"))].records[place[1]]
+
+    def publish(self, ends: Mapping[Place, int]) -> None:
+        """Nobody watches."""
+
+
+class SparkTarget:
+    """The job on real Delta tables, in a lake of its own: one table per history."""
+
+    def __init__(
+        self, session: SparkSession, folder: Path, *histories: History, **more: Any
+    ) -> None:
+        self.session = session
+        self.path = folder / uuid.uuid4().hex[:12]
+        self.log = MemoryLog(session, histories)
+        self.term = 0
+        self.pipeline = config.parse(
+            json.dumps(
+                {
+                    "name": "h",
+                    "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
+                    "kafka": {"bootstrap_servers": "none:1"},
+                    "connect": {"url": "http://none"},
+                    "lake": {"path": str(self.path)},
+                    "spark": {"parallel_tables": 1},
+                    **more,
+                }
+            )
+        )
+        self.batches: Batches | None = None
+        self.seen: list[pipeline.BatchReport] = []
+        self.start()
+
+    def start(self, *, from_beginning: bool = False) -> None:
+        """As a new process does: from what is in the lake, and nothing else."""
+        self.close()
+        self.term += 1
+        self.batches = Batches(
+            self.session,
+            self.pipeline,
+            log=self.log,
+            schemas=self.log,
+            committer=Committer(self.term),
+            newest=Ledger(str(self.path)).last(),
+            report=self.seen.append,
+            requests=Requests(self.pipeline),
+        )
+        self.batches.ensure_tables()
+        kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
+        while True:
+            decision = progress.decide(
+                startup.gather(self.session, self.pipeline, kafka, from_beginning=from_beginning)
+            )
+            assert not isinstance(decision, Refuse), decision
+            if decision.finish is None:
+                break
+            self.batches.finish(decision.finish)
+        if decision.entry is not None:
+            self.batches.rewind(decision.entry)
+        self.batches.checkpoint_id = uuid.uuid4().hex[:16]
+
+    def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None:
+        """One batch: up to these ends of each partition, by index of the history."""
+        assert self.batches is not None
+        if crash:
+            try:
+                with (
+                    patch.object(pipeline, "reached", _dying(crash)),
+                    patch.object(apply, "reached", _dying(crash)),
+                ):
+                    self._apply(ends)
+            except Crash:
+                pass
+            self.start()
+        self._apply(ends)
+
+    def _apply(self, ends: Mapping[int, list[int]]) -> None:
+        assert self.batches is not None
+        held = self.batches.newest.ends if self.batches.newest else {}
+        places = {
+            (f"h.d.t{index}", p): end for index, part in ends.items() for p, end in enumerate(part)
+        }
+        ranges = {
+            place: (held.get(place, 0), max(end, held.get(place, 0)))
+            for place, end in places.items()
+            if end or place in held  # a partition that was added later is not there before
+        }
+        self.log.batches.append(ranges)
+        self.batches.apply(self.log.read(ranges), len(self.log.batches) - 1)
+
+    def settle(self) -> None:
+        """All is delivered, and the connector is known to stream."""
+        assert self.batches is not None
+        self.batches.clean_up(Position(0, 1_000_000, 0))
+
+    def content(self, index: int = 0) -> Counter[Row]:
+        table = self.path / "d" / f"t{index}"
+        if not (table / "_delta_log").exists():
+            return Counter()
+        rows = DeltaTable(table).to_pyarrow_table(columns=["id", "v"]).to_pylist()
+        return Counter(row(id=r["id"], v=r["v"]) for r in rows)
+
+    def versions(self, index: int = 0) -> list[dict[int, Position]]:
+        """Each version of the table: key to the position of its row."""
+        table = str(self.path / "d" / f"t{index}")
+        log = Path(table) / "_delta_log"
+        found = []
+        for version in range(len(list(log.glob("*.json")))):
+            rows = DeltaTable(table, version=version).to_pyarrow_table().to_pylist()
+            found.append({r["id"]: Position.from_mapping(r["_ingest"]["position"]) for r in rows})
+        return found
+
+    def close(self) -> None:
+        if self.batches:
+            self.batches.close()
+
+    def remove(self) -> None:
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _dying(name: str):
+    def reached(place: str, batch_id: int, detail: str = "") -> None:
+        if place == name:
+            raise Crash
+
+    return reached
+
+
+class OneTable:
+    """One table of a `SparkTarget`, as the suite wants it: the others stand still."""
+
+    def __init__(self, target: SparkTarget, index: int = 0) -> None:
+        self._target = target
+        self._index = index
+
+    def take(self, ends: list[int], crash: str | None = None) -> None:
+        self._target.take({self._index: ends}, crash)
+
+    def settle(self) -> None:
+        self._target.settle()
+
+    def content(self) -> Counter[Row]:
+        return self._target.content(self._index)
+
+
+def _created(table: str, position: Position, *, keyed: bool) -> dict[str, Any]:
+    columns = [
+        {"name": "id", "typeName": "INT", "optional": not keyed},
+        {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True},
+    ]
+    body = {"columns": columns, "primaryKeyColumnNames": ["id"] if keyed else []}
+    return {
+        "source": {
+            "file": f"binlog.{position.file:06d}",
+            "pos": position.pos,
+            "row": 0,
+            "snapshot": "true",
+        },
+        "ddl": "CREATE TABLE …",
+        "tableChanges": [{"type": "CREATE", "id": f'"d"."{table}"', "table": body}],
+    }
+
+
+def _message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
+    change = record.change
+    read = change.operation == "read"
+    value = {
+        "before": None if change.before is None else dict(change.before),
+        "after": None if change.after is None else dict(change.after),
+        "source": {
+            "db": "d",
+            "table": topic.rpartition(".")[2],
+            "file": f"binlog.{change.position.file:06d}",
+            "pos": change.position.pos,
+            "row": change.position.row,
+            "snapshot": "true" if read else None,
+            "ts_us": 1_767_225_600_000_000,
+            "gtid": None if read else f"uuid:{record.transaction}",
+        },
+        "op": _OPERATIONS[change.operation],
+    }
+    key = None if change.key is None else bytearray(json.dumps(dict(change.key)).encode())
+    run = f"run-{change.attempt}" if read else "run"
+    body = bytearray(json.dumps(value).encode())
+    return (topic, partition, offset, NOW, key, body, run)

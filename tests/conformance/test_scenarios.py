@@ -1,0 +1,273 @@
+"""The named scenarios, and the mutants that each of them kills."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import functions as F
+
+from ingest import (
+    apply,
+    commit,
+    decode,
+    pipeline,
+    progress,
+    snapshots,
+    states,
+)
+from ingest.changelog import row
+from ingest.errors import IngestError
+from ingest.manifest import HighWater
+from tests.conformance.histories import History, Record
+from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
+from tests.conformance.targets import SparkTarget
+
+DEFAULT = ("a_truncate_removes", "an_attempt_at", "rows_deleted", "an_empty_table")
+ALL = os.environ.get("INGEST_MUTANTS") == "all"
+
+
+@pytest.mark.parametrize(
+    "name", SCENARIOS if ALL else [n for n in SCENARIOS if n.startswith(DEFAULT)]
+)
+def test_scenario(spark, tmp_path, name):
+    SCENARIOS[name].run(spark, tmp_path)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One thing taken out of the apply path, and the scenario that must notice."""
+
+    what: str
+    owner: object
+    name: str
+    make: Callable
+    killed_by: str
+
+
+def _no_position(original):
+    def marked(changes, high_water, *rest):
+        kept = {place: HighWater(offset=mark.offset) for place, mark in high_water.items()}
+        return original(changes, kept, *rest)
+
+    return marked
+
+
+def _inclusive_offset(original):
+    def marked(changes, high_water, *rest):
+        kept = {p: replace(m, offset=m.offset + 1) for p, m in high_water.items()}
+        return original(changes, kept, *rest)
+
+    return marked
+
+
+def _plan(**changed):
+    def make(original):
+        return lambda columns, key: replace(original(columns, key), **changed)
+
+    return make
+
+
+def _last_arrival(original):
+    def winners(changes, key):
+        by_offset = changes.withColumn(
+            "position", F.col("position").withField("pos", F.col("offset"))
+        )
+        return original(by_offset, key)
+
+    return winners
+
+
+def _without_truncates(original):
+    return lambda facts, catalog, applied: original(replace(facts, truncates=()), catalog, applied)
+
+
+def _without_steps(original):
+    class Same(original):
+        def __init__(self, term, batch, step):
+            super().__init__(term, batch, 0)
+
+    return Same
+
+
+MUTANTS = [
+    Mutant(
+        "no high-water position",
+        pipeline.dedup,
+        "marked",
+        _no_position,
+        "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
+    ),
+    Mutant(
+        "the applied offset counts one record too many",
+        pipeline.dedup,
+        "marked",
+        _inclusive_offset,
+        "identical_rows_without_a_key_are_kept_apart_and_counted",
+    ),
+    Mutant(
+        "no guard by the row's own position",
+        apply.merge,
+        "mirror_plan",
+        _plan(update_when="s._op <> 'd'"),
+        "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
+    ),
+    Mutant(
+        "the last arrival wins",
+        apply.dedup,
+        "winners",
+        _last_arrival,
+        "the_newest_position_wins_within_a_batch_whatever_arrives_last",
+    ),
+    Mutant(
+        "deletes do nothing",
+        apply.merge,
+        "mirror_plan",
+        _plan(delete_when="false"),
+        "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
+    ),
+    Mutant(
+        "the two halves of a key change in the wrong order",
+        decode.position,
+        "PART_DELETE",
+        lambda _: 9,
+        "a_key_that_is_given_up_and_taken_again_at_one_position_is_there",
+    ),
+    Mutant(
+        "truncates are ignored",
+        apply,
+        "steps",
+        _without_truncates,
+        "a_truncate_removes_what_stood_before_it_and_nothing_after",
+    ),
+    Mutant(
+        "every step of a batch has one identity",
+        commit,
+        "Marker",
+        _without_steps,
+        "a_truncate_removes_what_stood_before_it_and_nothing_after",
+    ),
+    Mutant(
+        "identical rows count once",
+        apply.multiset,
+        "net_changes",
+        lambda original: lambda changes: original(changes.dropDuplicates(["op", "row"])),
+        "identical_rows_without_a_key_are_kept_apart_and_counted",
+    ),
+    Mutant(
+        "repetitions within a batch count",
+        apply.dedup,
+        "once",
+        lambda _: lambda changes: changes,
+        "a_row_without_a_key_that_is_sent_twice_in_one_batch_counts_once",
+    ),
+    Mutant(
+        "a torn batch is not finished",
+        progress,
+        "_torn",
+        lambda _: lambda facts: None,
+        "a_batch_torn_after_its_table_is_finished_and_not_repeated",
+    ),
+    Mutant(
+        "a completed snapshot removes nothing",
+        snapshots,
+        "awaited",
+        lambda _: lambda catalog, states: [],
+        "rows_deleted_between_two_attempts_at_a_snapshot_do_not_stay",
+    ),
+    Mutant(
+        "an attempt that began again is not noticed",
+        snapshots,
+        "begins_again",
+        lambda _: lambda facts, state: None,
+        "an_attempt_at_a_snapshot_that_began_again_does_not_double_rows_without_a_key",
+    ),
+    Mutant(
+        "the newest truncate is forgotten",
+        states,
+        "table_states",
+        lambda original: (
+            lambda *given: {
+                name: replace(state, floor=None) for name, state in original(*given).items()
+            }
+        ),
+        "a_change_older_than_a_truncate_from_another_partition_stays_away",
+    ),
+    Mutant(
+        "a delete that removes nothing must leave a marker",
+        commit.Committer,
+        "once",
+        lambda original: (
+            lambda self, table, identity, act, **_: original(self, table, identity, act)
+        ),
+        "an_empty_table_that_is_truncated_stays_empty",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "mutant", MUTANTS if ALL else MUTANTS[:2], ids=lambda mutant: mutant.what.replace(" ", "_")
+)
+def test_mutant_is_killed(spark, tmp_path, mutant):
+    original = getattr(mutant.owner, mutant.name)
+    with (
+        patch.object(mutant.owner, mutant.name, mutant.make(original)),
+        pytest.raises((AssertionError, IngestError)),
+    ):
+        SCENARIOS[mutant.killed_by].run(spark, tmp_path)
+
+
+def test_a_batch_that_spark_called_late_is_read_again_and_counted(spark, tmp_path):
+    """A clock set back makes every record late to Spark, which drops all of them before we see any."""
+    history = History(True, 1, snapshots=[SNAPSHOT], records=[[Record(insert(10, 1, "a"))]])
+    target = SparkTarget(spark, tmp_path, history, dedup={"by": "both"})
+    target.log.batches.append({("h.d.t0", 0): (0, 1)})
+    target.log.late.add(0)
+    target.batches.apply(target.log.read({}), 0)
+    assert target.content() == {row(id=1, v="a"): 1}
+    assert target.batches.newest.late == 1
+    target.remove()
+
+
+def test_every_topic_read_again_from_its_beginning_makes_no_version(spark, tmp_path):
+    changes = [
+        read(5, 1, "s"),
+        insert(10, 2, "a"),
+        delete(20, 1, "s"),
+        truncate(30),
+        change("delete", 40, (2, "a")),
+        change("insert", 40, None, (3, "a")),
+        insert(50, 2, "back"),
+    ]
+    history = History(True, 1, snapshots=[SNAPSHOT], records=[[Record(each) for each in changes]])
+    target = SparkTarget(spark, tmp_path, history)
+    target.take({0: [4]})
+    target.take({0: [7]})
+    content, versions = target.content(), len(target.versions())
+    target.start(from_beginning=True)
+    for end in (2, 5, 7):
+        target.take({0: [end]})
+        assert (target.content(), len(target.versions())) == (content, versions)
+    assert [report.entry.resent for report in target.seen[-3:]] == [2, 3, 2]
+    target.remove()
+
+
+def test_with_the_row_s_position_alone_the_final_content_is_still_right(spark, tmp_path):
+    """Take the high-water position away: what is sent again in full ends right all the same."""
+    scenario = SCENARIOS["a_deleted_row_does_not_come_back_when_older_changes_are_sent_again"]
+    first, _ = scenario.batches
+    again = replace(scenario, batches=[first, first], only_final=True)
+    with patch.object(pipeline.dedup, "marked", _no_position(pipeline.dedup.marked)):
+        again.run(spark, tmp_path)
+
+
+def test_with_the_high_water_position_alone_no_version_goes_back(spark, tmp_path):
+    """Take the row's own position away: what is sent again is recognised before it."""
+    scenario = SCENARIOS["a_deleted_row_does_not_come_back_when_older_changes_are_sent_again"]
+    with patch.object(
+        apply.merge,
+        "mirror_plan",
+        _plan(update_when="s._op <> 'd'", delete_when="s._op = 'd'")(apply.merge.mirror_plan),
+    ):
+        scenario.run(spark, tmp_path)
