@@ -30,7 +30,13 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 bench: $(READY) ## measure: batches of the sample shop, stage by stage
 	@PYTHONPATH=. $(BIN)/python bench/batches.py
 
-soak: $(READY) ## many seeded kills of job and worker under traffic, then the audit
+SOAK ?= soak
+soak: $(READY) ## hours: every fault, the whole kill matrix (resumable), re-sends, mutants, drawn histories, random kills
+	@mkdir -p $(SOAK)
+	@$(BIN)/python -m tests.kills.faults
+	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
+	@$(BIN)/python -m tests.kills.resends
+	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@PYTHONPATH=. $(BIN)/python bench/soak.py
 
 relock: $(READY) ## write the locks again after a change of versions

@@ -1,0 +1,37 @@
+"""A slice of the kill matrix and of the faults; `make soak` runs the whole of both."""
+
+import os
+
+import pytest
+
+from tests.kills.faults import FAULTS
+from tests.kills.faults import restart as start_again
+from tests.kills.lab import Lab
+from tests.kills.matrix import Cell, run_cell
+
+SLICE = [
+    Cell("stream", "table_committed~{db}.bag", "driver"),
+    Cell("ddl", "step_committed~{db}.emptied", "connect"),
+]
+TAKEN = ("resync_keyed", "suspended_and_succeeded")
+
+
+@pytest.fixture(scope="module")
+def lab(stack, tmp_path_factory):
+    os.environ.pop("INGEST_FAILPOINT", None)
+    made = Lab(stack, tmp_path_factory.mktemp("kills"), name="kills")
+    made.create()
+    made.write_pipeline()
+    made.disarm()
+    start_again(made)
+    yield made
+    made.close()
+    for name in ("INGEST_FAILPOINT_FILE", "INGEST_FAILPOINT_REACHED", "INGEST_HOME"):
+        os.environ.pop(name, None)
+
+
+def test_whatever_is_killed_wherever_the_lake_ends_equal_and_faults_are_mended(lab):
+    for cell in SLICE:
+        run_cell(lab, cell)
+    for name in TAKEN:
+        FAULTS[name](lab)

@@ -1,0 +1,309 @@
+"""A laboratory: the real stack, the job as a process, four tables, and hands that kill.
+
+Everything is real: mysqld, the broker, the Connect worker and the job are processes that get SIGKILL,
+and what the lake holds is compared with what MySQL says in SQL, not with what the job believes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import yaml
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from ingest import config, kafka
+from ingest.connector import Connector, delivered
+from ingest.demo.job import Job
+from ingest.errors import IngestError
+from ingest.first_file import First, write
+from ingest.ledger import Ledger
+from ingest.local import process
+from ingest.local.mysql import PIPELINE
+from ingest.local.stack import Stack
+from ingest.mysql import connected, reached
+
+TABLES = ("keyed", "bag", "emptied", "wide")
+
+
+class LabError(AssertionError):
+    """A cell did not come out."""
+
+
+@dataclass
+class Lab:
+    """One database, one pipeline, one job at a time."""
+
+    stack: Stack
+    folder: Path
+    name: str = "kill"
+    settings: dict[str, Any] = field(default_factory=dict)
+    job: Job | None = None
+    round: int = 0
+
+    # --- the world -----------------------------------------------------------------------------
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        for attempt in range(100):
+            try:
+                with closing(self.stack.mysql().admin()) as connection:
+                    with connection.cursor() as cursor:
+                        for statement in statements:
+                            cursor.execute(statement)
+                        return list(cursor.fetchall())
+            except pymysql.OperationalError:
+                if attempt == 99:
+                    raise
+                time.sleep(0.2)
+        raise AssertionError
+
+    def create(self, rows: int = 40) -> None:
+        self.sql(
+            f"DROP DATABASE IF EXISTS {self.name}",
+            f"CREATE DATABASE {self.name}",
+            f"CREATE TABLE {self.name}.keyed (id INT, part INT, v VARCHAR(200), PRIMARY KEY (part, id))",
+            f"CREATE TABLE {self.name}.bag (a INT, b VARCHAR(200))",
+            f"CREATE TABLE {self.name}.emptied (id INT PRIMARY KEY, v VARCHAR(20))",
+            f"CREATE TABLE {self.name}.wide (id INT PRIMARY KEY, v VARCHAR(200))",
+        )
+        for table, make in (
+            ("keyed", lambda n: f"({n}, {n % 3}, 'v{n}')"),
+            ("bag", lambda n: f"({n % 7}, 'b{n % 5}')"),
+            ("emptied", lambda n: f"({n}, 'e')"),
+            ("wide", lambda n: f"({n}, 'w{n}')"),
+        ):
+            for start in range(0, rows, 1000):
+                values = ", ".join(make(n) for n in range(start, min(rows, start + 1000)))
+                self.sql(f"INSERT INTO {self.name}.{table} VALUES {values}")
+
+    def change(self, *, ddl: bool = False, truncate: bool = True) -> None:
+        """A round of changes: inserts, updates, deletes, key changes, swaps, returns, copies."""
+        self.round += 1
+        n, name = self.round, self.name
+        statements = [
+            f"INSERT INTO {name}.keyed VALUES ({10_000 + n}, 1, 'new')",
+            f"UPDATE {name}.keyed SET v = CONCAT(LEFT(v, 100), '+') WHERE id % 5 = {n % 5} AND id < 40",
+            "START TRANSACTION",
+            f"UPDATE {name}.keyed SET id = {20_000 + n} WHERE id = 3 AND part = 0",
+            f"INSERT INTO {name}.keyed VALUES (3, 0, 'returned {n}')",
+            f"UPDATE {name}.keyed SET part = 9 WHERE id = 1 AND part = 1",
+            f"UPDATE {name}.keyed SET id = 1, part = 1 WHERE id = 4 AND part = 1",
+            f"UPDATE {name}.keyed SET id = 4, part = 1 WHERE id = 1 AND part = 9",
+            "COMMIT",
+            f"DELETE FROM {name}.keyed WHERE id = {10_000 + n - 2}",
+            f"REPLACE INTO {name}.keyed VALUES (7, 1, 'replaced {n}')",
+            f"INSERT INTO {name}.keyed VALUES (7, 1, 'x') ON DUPLICATE KEY UPDATE v = 'upserted {n}'",
+            f"INSERT INTO {name}.bag VALUES (1, 'x'), (1, 'x'), (2, NULL)",
+            f"DELETE FROM {name}.bag WHERE a = 1 AND b = 'x' LIMIT 1",
+            f"UPDATE {name}.bag SET b = 'y{n % 3}' WHERE a = 2 LIMIT 2",
+            f"REPLACE INTO {name}.emptied VALUES (1, '{n}'), (2, 'b')",
+            *([f"TRUNCATE {name}.emptied"] if truncate else []),
+            f"REPLACE INTO {name}.emptied VALUES (2, '{n}'), ({n % 7 + 3}, 'c')",
+            f"UPDATE {name}.wide SET v = CONCAT('{n}-', LEFT(v, 50)) WHERE id % 4 = {n % 4}",
+        ]
+        if ddl:
+            statements += [
+                f"ALTER TABLE {name}.wide ADD COLUMN c{n} INT NOT NULL DEFAULT {n}",
+                f"UPDATE {name}.wide SET c{n} = 0 WHERE id % 3 = 0",
+                f"INSERT INTO {name}.wide (id, v) VALUES ({30_000 + n}, 'after')",
+            ]
+        self.sql(*statements)
+
+    def touch(self) -> None:
+        """One more change, so that something is unapplied."""
+        self.round += 1
+        self.sql(f"INSERT INTO {self.name}.keyed VALUES ({50_000 + self.round}, 2, 'more')")
+
+    # --- the pipeline --------------------------------------------------------------------------
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.name}.yaml"
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def write_pipeline(self, tables: str | None = None) -> None:
+        mysql = self.stack.mysql()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write(
+            First(
+                f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}",
+                mysql.secret(PIPELINE),
+                (tables or f"{self.name}.*",),
+                self.name,
+                self.stack.kafka().bootstrap_servers,
+                self.stack.connect().url,
+                str(self.lake),
+            ),
+            self.file,
+            self.folder,
+            force=True,
+        )
+        content = yaml.safe_load(self.file.read_text())
+        spark = {
+            "driver_memory": "1g",
+            "trigger_seconds": 0.2,
+            # Jobs here live for minutes: what the second compiler would gain it costs first.
+            "conf": {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"},
+        }
+        for section, values in {"spark": spark, **self.settings}.items():
+            content[section] = {**content.get(section, {}), **values}
+        self.file.write_text(yaml.safe_dump(content))
+
+    def pipeline(self) -> config.Pipeline:
+        return config.load(self.file)
+
+    def entry(self) -> Any:
+        return Ledger(str(self.lake)).last()
+
+    # --- the job -------------------------------------------------------------------------------
+
+    @property
+    def armed(self) -> Path:
+        return self.folder / "armed"
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / "reached"
+
+    def start(self, *words: str) -> Job:
+        os.environ["INGEST_FAILPOINT_FILE"] = str(self.armed)
+        os.environ["INGEST_FAILPOINT_REACHED"] = str(self.marker)
+        os.environ["INGEST_HOME"] = str(self.stack.home)
+        self.job = Job.start(self.file, self.folder / "job.log", words=words)
+        return self.job
+
+    def arm(self, failpoint: str) -> None:
+        self.marker.unlink(missing_ok=True)
+        self.armed.write_text(f"{failpoint}:hold")
+
+    def disarm(self) -> None:
+        self.armed.write_text("")
+
+    def until(self, fact: Callable[[], bool], what: str, seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.job is not None:
+                self.job.refuse_dead()
+            if fact():
+                return
+            time.sleep(0.1)
+        raise LabError(f"{what}: not within {seconds:.0f} s")
+
+    def until_reached(self) -> str:
+        self.until(self.marker.exists, f"reaching {self.armed.read_text()}")
+        return self.marker.read_text().strip()
+
+    # --- killing -------------------------------------------------------------------------------
+
+    def kill(self, victim: str) -> int:
+        """SIGKILL for real; returns the exit status that the system reports (-9)."""
+        if victim == "driver":
+            assert self.job is not None
+            status = self.job.kill()
+            self.job = None
+            return status
+        child = self.stack.children[victim]
+        running = child.process()
+        assert running is not None, victim
+        os.kill(running.pid, signal.SIGKILL)
+        for _ in range(100):
+            status_or_none = process.returncode(child)
+            if status_or_none is not None:
+                return status_or_none
+            time.sleep(0.05)
+        raise LabError(f"{victim} did not die")
+
+    def restart(self, victim: str) -> None:
+        if victim == "driver":
+            self.start()
+        else:
+            self.stack.up({})
+
+    # --- the oracle ----------------------------------------------------------------------------
+
+    def unapplied(self) -> int:
+        """MySQL transactions that the lake is not known to hold."""
+        with connected(self.pipeline().source) as cursor:
+            target = reached(cursor)
+        entry = self.entry()
+        applied = [m.gtid for m in entry.high_water.values() if m.gtid] if entry else []
+        newest = max((int(gtid.rpartition(":")[2]) for gtid in applied), default=0)
+        return target.gtids.count() - newest
+
+    def differences(self) -> dict[str, Any]:
+        """Table to rows that only one side has, by value; empty when equal."""
+        found = {}
+        for table in TABLES:
+            ours, theirs = self.source_rows(table), self.lake_rows(table)
+            if ours != theirs:
+                found[table] = {
+                    "missing": list((ours - theirs).items())[:5],
+                    "extra": list((theirs - ours).items())[:5],
+                }
+        return found
+
+    def source_rows(self, table: str) -> Counter[Any]:
+        with closing(self.stack.mysql().admin()) as connection:
+            with connection.cursor(pymysql.cursors.DictCursor) as cursor:
+                cursor.execute(f"SELECT * FROM {self.name}.{table}")
+                return Counter(_row(row) for row in cursor.fetchall())
+
+    def lake_rows(self, table: str) -> Counter[Any]:
+        try:
+            delta = DeltaTable(str(self.lake / self.name / table))
+        except TableNotFoundError:
+            return Counter()
+        rows = delta.to_pyarrow_table().drop_columns(["_ingest"]).to_pylist()
+        return Counter(_row(row) for row in rows)
+
+    def until_equal(self, seconds: float = 180) -> None:
+        """Nobody writes; so the lake has to become equal, and everything has to be published."""
+        try:
+            self.until(self._settled, "becoming equal", seconds)
+        except (LabError, IngestError) as failure:
+            raise LabError(f"{failure} {self.differences()}") from None
+
+    def _settled(self) -> bool:
+        try:
+            return self._published() and not self.differences()
+        except (IngestError, pymysql.MySQLError):
+            return False
+
+    def _published(self) -> bool:
+        pipeline = self.pipeline()
+        with connected(pipeline.source) as cursor:
+            target = reached(cursor)
+        if not delivered(Connector(pipeline).offset(), target):
+            return False
+        entry = self.entry()
+        ends = kafka.end_offsets(pipeline, kafka.data_topics(pipeline))
+        return entry is not None and all(
+            entry.ends.get(place, 0) >= end for place, end in ends.items()
+        )
+
+    def close(self) -> None:
+        if self.job is not None:
+            self.job.kill()
+            self.job = None
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted((name, _plain(value)) for name, value in row.items()))
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, datetime | Decimal) else value
