@@ -89,6 +89,7 @@ class Batches:
         """
         ranges, late = self._log.taken(spark_batch)
         if manifest.covers(self.newest, ranges):
+            self._keep_state(batch)
             self._log.publish({place: end for place, (_, end) in ranges.items()})
             return
         if not manifest.continues(self.newest, ranges):
@@ -96,8 +97,18 @@ class Batches:
         taken = self._drained(ranges)
         if late or taken != ranges:
             # Late: all of it was late to Spark, which dropped it before calling us.
+            self._keep_state(batch)
             batch = self._log.read(taken)
         self._work(batch, Note(self._next, self.checkpoint_id, taken), late=late)
+
+    def _keep_state(self, batch: DataFrame) -> None:
+        """Let a batch that is not used pass through Spark's state store all the same.
+
+        Spark fails a query whose state was not committed for a batch
+        (STATE_STORE_COMMIT_VALIDATION_FAILED), and it commits while the batch is computed.
+        """
+        if self.pipeline.dedup.by != "position":
+            batch.write.format("noop").mode("overwrite").save()
 
     def _drained(self, ranges: Ranges) -> Ranges:
         """The same ranges, the old partitions' taken to their end where a topic has a new one.
