@@ -272,3 +272,20 @@ def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> b
     """True when these ranges begin exactly where the newest batch ended; new partitions anywhere."""
     ends = newest.ends if newest else {}
     return all(ends.get(place, start) == start for place, (start, _) in taken.items())
+
+
+def grown(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> set[str]:
+    """Topics of which other partitions are known and one is new."""
+    ends = newest.ends if newest else {}
+    known = {topic for topic, _ in ends}
+    return {topic for topic, p in taken if topic in known and (topic, p) not in ends}
+
+
+def drained(
+    taken: Mapping[Place, tuple[int, int]], topics: set[str], ends: Mapping[Place, int]
+) -> dict[Place, tuple[int, int]]:
+    """The same ranges, those of ``topics`` up to where they end."""
+    return {
+        place: (start, max(end, ends.get(place, end)) if place[0] in topics else end)
+        for place, (start, end) in taken.items()
+    }

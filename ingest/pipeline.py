@@ -118,15 +118,8 @@ class Batches:
         key's changes together, and their positions order them. The checkpoint is then behind the
         manifest, which the next batch notices and mends.
         """
-        known = self.newest.ends if self.newest else {}
-        grown = {topic for topic, p in ranges if (topic, p) not in known and _has(known, topic)}
-        if not grown:
-            return ranges
-        ends = self._log.ends(sorted(grown))
-        return {
-            place: (start, max(end, ends.get(place, end)) if place[0] in grown else end)
-            for place, (start, end) in ranges.items()
-        }
+        grown = manifest.grown(self.newest, ranges)
+        return manifest.drained(ranges, grown, self._log.ends(sorted(grown))) if grown else ranges
 
     def finish(self, note: Note) -> None:
         """A batch that was torn: some tables hold their part, the manifest has no row.
@@ -397,7 +390,3 @@ class Batches:
     def _is_of(self, topic: str, cleanup: Cleanup) -> bool:
         names = self.pipeline.source.topic_names
         return topic == topic_of(self.pipeline.name, cleanup.table, names)
-
-
-def _has(ends: Mapping[Place, int], topic: str) -> bool:
-    return any(name == topic for name, _ in ends)
