@@ -33,7 +33,7 @@ from ingest.sample.traffic import Traffic
 from ingest.verdict import Verdict
 
 _PATIENCE = 240.0
-_MID_BATCH = "table_committed@1:hold"
+_MID_BATCH = "table_committed@2:hold"
 """The job stands still after the first table of a batch of live changes, until it is killed."""
 
 

@@ -105,7 +105,7 @@ GONE = delete(30, 1, "b")
 
 SCENARIOS: dict[str, Scenario] = {
     "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again": Scenario(
-        [[A, B, GONE, insert(40, 2, "x")], [A, B]], [[(2, "x")], [(2, "x")]]
+        [[A, B], [GONE, insert(40, 2, "x")], [A, B]], [[(1, "b")], [(2, "x")], [(2, "x")]]
     ),
     "an_older_change_under_a_new_offset_never_overwrites_a_newer_row": Scenario(
         [[A, B], [A]], [[(1, "b")], [(1, "b")]], settings={"dedup": {"by": "watermark"}}

@@ -13,7 +13,7 @@ SLICE = [
     Cell("stream", "table_committed~{db}.bag", "driver"),
     Cell("ddl", "step_committed~{db}.emptied", "connect"),
 ]
-TAKEN = ("resync_keyed", "suspended_and_succeeded")
+TAKEN = ("resync_keyed",)
 
 
 @pytest.fixture(scope="module")
