@@ -31,7 +31,7 @@ from ingest.names import (
 )
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
-from ingest.steps import Applied, Attempt, Step, TableFacts, steps
+from ingest.steps import Applied, Step, TableFacts, steps
 from ingest.table import LakeTable
 from ingest.topics import TableId
 
@@ -46,8 +46,6 @@ class TableBatch:
     facts: TableFacts
     key: tuple[str, ...]
     steps: list[tuple[Step, DataFrame]]
-    again: Attempt | None = None
-    """The snapshot attempt that began again in this batch."""
 
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
@@ -100,15 +98,15 @@ class Applier:
                 & (F.col("table") == table.name)
                 & (F.col("op") != "t")
             )
-            again = snapshots.begins_again(found, state)
             if not key and found.attempt:
                 # Rows of a multiset carry no key to meet again by: only one attempt may count, and
                 # nothing that the snapshot already contains.
                 rows = dedup.of_attempt(rows, found.attempt)
+                again = snapshots.begins_again(found, state)
                 if again:
                     cut = [replace(cut[0], reset=again.position), *cut[1:]]
             typed = [(step, self._typed(rows, step, key)) for step in cut]
-            self.prepared.append(TableBatch(found, key, typed, again))
+            self.prepared.append(TableBatch(found, key, typed))
         return self.prepared
 
     def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:

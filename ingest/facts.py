@@ -1,4 +1,4 @@
-"""One scan over a marked batch: what there is to do, per table and partition."""
+"""What a marked batch holds, gathered before anything is decided."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.errors import Exit, IngestError
-from ingest.names import APPLICATION, app_id_parts
+from ingest.names import APPLICATION
 from ingest.start_facts import Foreign, Note
 from ingest.table import LakeTable
 
@@ -65,12 +65,6 @@ def _is_ours(actions: Iterable[Mapping[str, Any]]) -> bool:
         "txn" in action and action["txn"]["appId"].startswith(f"{APPLICATION}/")
         for action in actions
     )
-
-
-def is_of(pipeline: str, app_id: str) -> bool:
-    """True for an app id of this pipeline."""
-    parts = app_id_parts(app_id)
-    return parts is not None and parts[0] == pipeline
 
 
 def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:

@@ -142,11 +142,6 @@ class Lease:
             self._lost.set()
             raise LeaseLostError(str(self._owner(self._newest()) or "unknown"))
 
-    @property
-    def lost(self) -> bool:
-        """True once a successor was seen."""
-        return self._lost.is_set()
-
     def release(self) -> None:
         """Give it back, so that the next job need not wait."""
         self._ended.set()

@@ -146,10 +146,6 @@ class Storage:
         """Remove a file or a whole folder; nothing happens when it is not there."""
         self._fs.delete(self._path(name), True)
 
-    def rename(self, name: str, other: str) -> None:
-        """Move a file or folder within this root."""
-        self._fs.rename(self._path(name), self._path(other))
-
     def exists(self, name: str = "") -> bool:
         """True when the file or folder is there."""
         return bool(self._fs.exists(self._path(name)))

@@ -32,11 +32,6 @@ class Description:
     key: tuple[str, ...]
     version: int
 
-    @property
-    def is_multiset(self) -> bool:
-        """True for a table without a key."""
-        return not self.key
-
 
 class LakeTable:
     """A Delta table at a path, in one session."""
