@@ -191,6 +191,11 @@ class Dedup(Settings):
         "1 hour", description="How long Spark remembers a change, such as `10 minutes`."
     )
 
+    @property
+    def keeps_state(self) -> bool:
+        """True when the stream goes through Spark's state store."""
+        return self.by != "position"
+
     @field_validator("delay")
     @classmethod
     def _is_a_duration(cls, value: str) -> str:

@@ -55,11 +55,13 @@ def marked(
         here = (F.col("topic") == topic) & (F.col("partition") == partition)
         again = F.col("offset") < mark.offset
         if mark.position is not None:
+            ahead = _ahead_of(mark.gtid)
+            seen, unseen = (F.coalesce(holds, F.lit(False)) for holds in (ahead <= 0, ahead > 0))
             older = streamed() & (F.col("position") <= literal(mark.position))
             other = streamed() & (F.col("position.epoch") > mark.position.epoch)
             comparable = F.lit(mark.position.epoch >= restart)
-            again = again | older | (comparable & other & _seen_before(mark.gtid))
-            new = older & (F.col("offset") >= mark.offset) & _newer_than(mark.gtid)
+            again = again | older | (comparable & other & seen)
+            new = older & (F.col("offset") >= mark.offset) & unseen
             regressed = regressed | (here & new)
         resent = resent | (here & again)
     obsolete = F.lit(False)
@@ -70,34 +72,16 @@ def marked(
     return changes.withColumn("passed_over", reason).withColumn("regressed", regressed)
 
 
-def _number(gtid: str) -> tuple[str, int] | None:
-    source, colon, number = gtid.rpartition(":")
-    return (source, int(number)) if colon and number.isdigit() else None
-
-
-def _newer_than(gtid: str) -> Column:
-    """True for a change of the same source server with a higher transaction number."""
-    found = _number(gtid)
-    if found is None:
-        return F.lit(False)
-    same = F.substring_index("gtid", ":", 1) == found[0]
-    return F.coalesce(same & (_transaction() > found[1]), F.lit(False))
-
-
-def _seen_before(gtid: str) -> Column:
-    """True for a change whose transaction was seen in the log before this epoch's.
+def _ahead_of(gtid: str) -> Column:
+    """How many transactions of one server a change comes after ``gtid``; null for another server's.
 
     A server numbers its transactions in the order of its log, so the newest number says it all.
     """
-    found = _number(gtid)
-    if found is None:
-        return F.lit(False)
-    same = F.substring_index("gtid", ":", 1) == found[0]
-    return F.coalesce(same & (_transaction() <= found[1]), F.lit(False))
-
-
-def _transaction() -> Column:
-    return F.substring_index("gtid", ":", -1).try_cast("bigint")
+    server, _, number = gtid.rpartition(":")
+    if not number.isdigit():
+        return F.lit(None).cast("bigint")
+    own = F.substring_index("gtid", ":", -1).try_cast("bigint")
+    return F.when(F.substring_index("gtid", ":", 1) == server, own - int(number))
 
 
 def fresh(marked_changes: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ class KafkaLog:
         """The exact ranges of Spark's batch, from its own write-ahead log."""
         text = self._checkpoint.read(f"offsets/{spark_batch}") or ""
         after = manifest.offsets_from_log(text)
-        late = self._pipeline.dedup.by != "position" and manifest.is_behind_its_watermark(text)
+        late = self._pipeline.dedup.keeps_state and manifest.is_behind_its_watermark(text)
         return manifest.ranges(self._before(spark_batch), after), late
 
     def _before(self, spark_batch: int) -> dict[Place, int]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from ingest.position import SQL_TYPE, Position
@@ -137,6 +137,23 @@ class Entry:
     def ends(self) -> dict[Place, int]:
         """Where each partition goes on."""
         return {place: end for place, (_, end) in self.offsets.items()}
+
+    def without_changes(self, kind: Kind, batch_id: int, term: int) -> Entry:
+        """A row after this one that takes nothing from Kafka: all counts 0, all ranges empty."""
+        return replace(
+            self,
+            kind=kind,
+            batch_id=batch_id,
+            term=term,
+            offsets={place: (end, end) for place, end in self.ends.items()},
+            tables={name: replace(state, changes=0) for name, state in self.tables.items()},
+            changes=0,
+            rejects=0,
+            resent=0,
+            late=0,
+            started_at=datetime.now(timezone.utc),
+            seconds=0.0,
+        )
 
     def as_row(self) -> dict[str, Any]:
         """For Spark, in the shape of :data:`SCHEMA`."""

@@ -107,7 +107,7 @@ class Batches:
         Spark fails a query whose state was not committed for a batch
         (STATE_STORE_COMMIT_VALIDATION_FAILED), and it commits while the batch is computed.
         """
-        if self.pipeline.dedup.by != "position":
+        if self.pipeline.dedup.keeps_state:
             batch.write.format("noop").mode("overwrite").save()
 
     def _drained(self, ranges: Ranges) -> Ranges:
@@ -135,24 +135,7 @@ class Batches:
 
     def rewind(self, entry: Entry) -> None:
         """Publish where topics go on from now, without any change."""
-        number = self._next
-        now = datetime.now(timezone.utc)
-        emptied = {name: replace(state, changes=0) for name, state in entry.tables.items()}
-        self._publish(
-            replace(
-                entry,
-                kind="rewind",
-                batch_id=number,
-                term=self._committer.term,
-                tables=emptied,
-                changes=0,
-                rejects=0,
-                resent=0,
-                late=0,
-                started_at=now,
-                seconds=0.0,
-            )
-        )
+        self._publish(entry.without_changes("rewind", self._next, self._committer.term))
 
     def clean_up(self, streaming: Position | None) -> None:
         """Remove what a completed snapshot did not contain, as soon as all of it is applied.
@@ -311,22 +294,21 @@ class Batches:
     def _clean_up(self, cleanup: Cleanup, note: Note) -> None:
         newest = self.newest
         assert newest is not None
-        started, now = time.monotonic(), datetime.now(timezone.utc)
+        started = time.monotonic()
+        entry = newest.without_changes("cleanup", note.batch_id, self._committer.term)
         name = str(cleanup.table)
         state = newest.tables[name]
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         applied = self._applier.clean_up(cleanup, work)
-        state = replace(state, version=applied.version)
-        tables = {each: replace(known, changes=0) for each, known in newest.tables.items()}
         settled = max(p for p in (state.snapshot, cleanup.below) if p)
-        tables[name] = replace(state, snapshot=settled, reread=None, changes=0)
+        after = replace(entry.tables[name], version=applied.version, snapshot=settled, reread=None)
         gaps = tuple(
             replace(gap, resync=cleanup.below) if gap.table == name and gap.is_open else gap
             for gap in newest.gaps
         )
-        entry = replace(newest, tables=tables, gaps=gaps, kind="cleanup", batch_id=note.batch_id)
-        entry = replace(entry, changes=0, rejects=0, resent=0, late=0, term=self._committer.term)
-        self._publish(replace(entry, started_at=now, seconds=time.monotonic() - started))
+        tables = {**entry.tables, name: after}
+        seconds = time.monotonic() - started
+        self._publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
         self._awaited.pop(cleanup, None)
 
     def _entry(

@@ -33,9 +33,7 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
         "maxOffsetsPerTrigger": str(pipeline.spark.max_changes_per_batch),
     }
     stream = _columns(session.readStream.format("kafka").options(**options).load())
-    if pipeline.dedup.by == "position":
-        return stream
-    return once_within(stream, pipeline.dedup.delay)
+    return once_within(stream, pipeline.dedup.delay) if pipeline.dedup.keeps_state else stream
 
 
 def range_(

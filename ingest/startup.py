@@ -57,7 +57,7 @@ def gather(
 
 def shape(pipeline: Pipeline) -> str:
     """Which stateful operators the query has, as one word."""
-    return "stateless" if pipeline.dedup.by == "position" else "deduplicated"
+    return "deduplicated" if pipeline.dedup.keeps_state else "stateless"
 
 
 def topics_of(pipeline: Pipeline, newest: Entry | None) -> dict[str, str]:
