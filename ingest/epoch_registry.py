@@ -83,8 +83,3 @@ def refuse_without_gtids(pipeline: Pipeline) -> None:
         remedy="point `source.mysql` back to the old server, or take every table again with "
         "`ingest resync FILE --all`.",
     )
-
-
-def newest_number(epochs: list[Epoch]) -> int:
-    """The epoch that is being written now."""
-    return max((epoch.number for epoch in epochs), default=0)

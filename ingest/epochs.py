@@ -50,6 +50,11 @@ def epoch_of(epochs: Sequence[Epoch], place: Place, offset: int) -> int:
     )
 
 
+def newest_number(epochs: Sequence[Epoch]) -> int:
+    """The epoch that is being written now."""
+    return max((epoch.number for epoch in epochs), default=0)
+
+
 def newest_restart(epochs: Sequence[Epoch]) -> int:
     """The newest epoch whose transaction numbers may have begun anew; 0 for the first."""
     return max((epoch.number for epoch in epochs if not epoch.continues), default=0)
@@ -64,5 +69,6 @@ def following(
     continues: bool = True,
 ) -> Epoch:
     """The next epoch, beginning where Kafka's partitions end now."""
-    newest = max((epoch.number for epoch in epochs), default=-1)
-    return Epoch(newest + 1, server, reason, dict(ends) if newest >= 0 else {}, continues)
+    if not epochs:
+        return Epoch(0, server, reason, {}, continues)
+    return Epoch(newest_number(epochs) + 1, server, reason, dict(ends), continues)

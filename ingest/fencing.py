@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from ingest import kafka, startup
+from ingest import startup
 from ingest.apply import MIRROR
 from ingest.commit import Committer
 from ingest.config import Pipeline
@@ -17,7 +17,7 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
 
     Of every checkpoint id that the predecessor may commit under.
     """
-    facts = startup.gather(spark, pipeline, kafka.partitions(pipeline))
+    facts = startup.gather(spark, pipeline, {})  # the lake's side alone
     newest = facts.newest.checkpoint_id if facts.newest else None
     ids = sorted({one for one in (facts.checkpoint.id, newest) if one})
     targets = [

@@ -102,19 +102,11 @@ def ensure_topic(pipeline: Pipeline, name: str) -> None:
 
 def partitions(pipeline: Pipeline) -> dict[Place, KafkaFacts]:
     """Every partition of the pipeline's data topics as it is now: first offset, end, topic id."""
-    names = data_topics(pipeline)
-    if not names:
-        return {}
-    admin = AdminClient(connection(pipeline), logger=Silent())
-    described = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT)
+    described = _described(pipeline, data_topics(pipeline))
     consumer = client(pipeline)
     try:
         found = {}
-        for name in names:
-            try:
-                topic = described[name].result()
-            except KafkaException:  # deleted since it was listed
-                continue
+        for name, topic in described.items():
             for partition in topic.partitions:
                 place = TopicPartition(name, partition.id)
                 low, high = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)
@@ -125,6 +117,29 @@ def partitions(pipeline: Pipeline) -> dict[Place, KafkaFacts]:
         return found
     finally:
         consumer.close()
+
+
+def topic_ids(pipeline: Pipeline, topics: Sequence[str]) -> dict[str, str]:
+    """Kafka's own ids: a topic that was made again under its old name has another."""
+    return {name: str(topic.topic_id) for name, topic in _described(pipeline, topics).items()}
+
+
+def _described(pipeline: Pipeline, topics: Sequence[str]) -> dict[str, Any]:
+    """Kafka's description of each topic; one that was deleted since it was listed is left out."""
+    if not topics:
+        return {}
+    admin = AdminClient(connection(pipeline), logger=Silent())
+    asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT)
+    found = {}
+    for name, answer in asked.items():
+        try:
+            found[name] = answer.result()
+        except KafkaException as failure:
+            # Anything else is no statement about the topic; taken for a deletion, a broker that is
+            # slow to answer would become a gap.
+            if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _away(pipeline, failure) from None
+    return found
 
 
 def data_topics(pipeline: Pipeline) -> list[str]:

@@ -47,8 +47,7 @@ class KafkaLog:
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Kafka's own ids of topics."""
-        found = kafka.partitions(self._pipeline)
-        return {topic: facts.topic_id for (topic, _), facts in found.items() if topic in topics}
+        return kafka.topic_ids(self._pipeline, topics)
 
     def publish(self, ends: Mapping[Place, int]) -> None:
         """Commit the consumer group's offsets."""

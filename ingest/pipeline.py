@@ -152,8 +152,7 @@ class Batches:
         for cleanup in snapshots.awaited(self._schemas.catalog, newest.tables):
             if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self._settle(cleanup)
-        self._requests.look()
-        for request in self._requests.open():
+        for request in self._requests.look():
             self._complete(request)
 
     def _complete(self, request: Request) -> None:
@@ -181,8 +180,9 @@ class Batches:
         newest = self.newest
         assert newest is not None
         if cleanup not in self._awaited:
-            topics = sorted({topic for topic, _ in newest.offsets if self._is_of(topic, cleanup)})
-            self._awaited[cleanup] = self._log.ends(topics)
+            names = self.pipeline.source.topic_names
+            topic = topic_of(self.pipeline.name, cleanup.table, names)
+            self._awaited[cleanup] = self._log.ends([topic])
         ends = self._awaited[cleanup]
         return all(newest.ends.get(place, 0) >= end for place, end in ends.items())
 
@@ -368,7 +368,3 @@ class Batches:
     def _identity(self, target: str, checkpoint: str, batch_id: int, note: str = "") -> Identity:
         app = app_id(self.pipeline.name, checkpoint, "_ingest", target)
         return Identity(app, batch_id, 0, note)
-
-    def _is_of(self, topic: str, cleanup: Cleanup) -> bool:
-        names = self.pipeline.source.topic_names
-        return topic == topic_of(self.pipeline.name, cleanup.table, names)

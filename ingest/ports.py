@@ -31,7 +31,7 @@ class Log(Protocol):
         """The ranges of Spark's batch, and whether Spark's watermark called them late."""
 
     def read(self, ranges: Ranges) -> DataFrame:
-        """Exactly the records of these ranges, with ``source.COLUMNS``."""
+        """Exactly the records of these ranges, with ``source.SCHEMA``."""
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

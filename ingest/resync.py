@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ingest import kafka, mysql
 from ingest.config import Pipeline
-from ingest.epoch_registry import EpochRegistry, newest_number
+from ingest.epoch_registry import EpochRegistry
+from ingest.epochs import newest_number
 from ingest.errors import Exit, IngestError
 from ingest.names import resync_path
 from ingest.position import Position
@@ -143,16 +144,19 @@ class Requests:
         producer.flush(10)
         self._sent[one.id] = time.monotonic()
 
-    def look(self) -> None:
-        """Take in what the connector has said, and send again what it seems not to have heard."""
-        pending = [one for one in self.open() if one.kind == "INCREMENTAL"]
-        if not pending:
-            return
-        self._read()
+    def look(self) -> list[Request]:
+        """The open ones, after taking in what the connector has said of them, and sending again what
+        it seems not to have heard.
+        """
+        found = self.open()
+        pending = [one for one in found if one.kind == "INCREMENTAL"]
+        if pending:
+            self._read()
         for one in pending:
             since = time.monotonic() - self._sent.setdefault(one.id, time.monotonic())
             if one.id not in self._started | self._completed and since > SEND_AGAIN_AFTER:
                 self.send(one)
+        return found
 
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of an incremental snapshot."""

@@ -24,7 +24,8 @@ from ingest import kafka, mysql, progress, resync, session, source, startup
 from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered, offset_gtids
-from ingest.epoch_registry import EpochRegistry, newest_number
+from ingest.epoch_registry import EpochRegistry
+from ingest.epochs import newest_number
 from ingest.errors import Exit, IngestError
 from ingest.failpoints import reached
 from ingest.fencing import fence_every_target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,15 +13,17 @@ from ingest.decode import ENVELOPE
 from ingest.manifest import Place, offsets_as_json
 from ingest.topics import topic_pattern
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
-"""``topic string, partition int, offset bigint, timestamp, key binary, value binary, run string``;
-``run`` is the connector run that wrote the record, from its header."""
+SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "run string"
+)
+"""A record; ``run`` is the connector run that wrote it, from its header."""
 
 _RUN_HEADER = "__debezium.context.runId"
 
 
 def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | None) -> DataFrame:
-    """The stream, with :data:`COLUMNS`.
+    """The stream, with :data:`SCHEMA`.
 
     ``starting_offsets`` (Spark's JSON) counts only while the checkpoint is new; a topic that
     appears later is read from its beginning. Only committed transactions are seen, and an offset
@@ -39,26 +42,20 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
 def range_(
     session: SparkSession, pipeline: Pipeline, ranges: Mapping[Place, tuple[int, int]]
 ) -> DataFrame:
-    """Exactly the records of these half-open ranges, with :data:`COLUMNS`, as a batch."""
+    """Exactly the records of these half-open ranges, with :data:`SCHEMA`, as a batch."""
     held = {place: (start, end) for place, (start, end) in ranges.items() if end > start}
     if not held:
-        return session.createDataFrame([], _SCHEMA)
+        return session.createDataFrame([], SCHEMA)
     assigned: dict[str, list[int]] = {}
     for topic, partition in sorted(held):
         assigned.setdefault(topic, []).append(partition)
     options = {
         **_options(pipeline),
-        "assign": str(assigned).replace("'", '"'),
+        "assign": json.dumps(assigned),
         "startingOffsets": offsets_as_json({place: start for place, (start, _) in held.items()}),
         "endingOffsets": offsets_as_json({place: end for place, (_, end) in held.items()}),
     }
     return _columns(session.read.format("kafka").options(**options).load())
-
-
-_SCHEMA = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "run string"
-)
 
 
 def once_within(stream: DataFrame, delay: str) -> DataFrame:

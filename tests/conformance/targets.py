@@ -30,7 +30,7 @@ from ingest.pipeline import Batches
 from ingest.position import Position
 from ingest.progress import Refuse
 from ingest.resync import Requests
-from ingest.source import _SCHEMA
+from ingest.source import SCHEMA
 from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
 
@@ -89,7 +89,7 @@ class MemoryLog:
             for (topic, p), (start, end) in ranges.items()
             for offset in range(start, end)
         ]
-        return self.session.createDataFrame(rows, _SCHEMA)
+        return self.session.createDataFrame(rows, SCHEMA)
 
     def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
         return {

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from ingest import decode
 from ingest.epochs import Epoch
 from ingest.mysql_types import Column
-from tests.support.events import SCHEMA, message, raw
+from ingest.source import SCHEMA
+from tests.support.events import message, raw
 
 
 def column(name, type_name, length=None, scale=None, charset=None):

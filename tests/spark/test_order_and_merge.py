@@ -11,9 +11,10 @@ from ingest.catalog import SchemaVersion
 from ingest.manifest import HighWater
 from ingest.mysql_types import Column
 from ingest.position import Position
+from ingest.source import SCHEMA
 from ingest.table import LakeTable
 from ingest.topics import TableId
-from tests.support.events import SCHEMA, message
+from tests.support.events import message
 
 COLUMNS = (
     Column("id", "INT", None, None, optional=False),

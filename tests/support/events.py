@@ -6,7 +6,6 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, run string"
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
