@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingest.manifest import (
-    Entry,
-    Gap,
-    HighWater,
-    Place,
-)
+from ingest.manifest import Entry, Gap, HighWater, Place
 from ingest.start_facts import KafkaFacts, LakeFacts, Note, StartFacts
 
 
@@ -179,7 +174,6 @@ def _mended(
     resync: list[str] = []
     restore: list[tuple[str, int]] = []
     if facts.from_beginning:
-        offsets = dict.fromkeys(offsets, 0)
         because.append("reading every topic again from its beginning")
     for lake in facts.lake:
         state = tables.get(lake.name)
@@ -253,32 +247,45 @@ def _mark_gaps(
 ) -> None:
     names = {topic: name for name, topic in facts.topic_of.items()}
     for place, at in sorted(offsets.items()):
-        now, mark = facts.kafka.get(place), marks.get(place, HighWater())
-        table = names.get(place[0], place[0])
-        if now is None:
-            start, reason = at, "the topic was deleted"
-            now = KafkaFacts(0, 0, "")
-        elif mark.topic_id and now.topic_id and mark.topic_id != now.topic_id:
-            start, reason = at, "the topic was deleted and made again"
-            now = replace(now, earliest=0)
-        elif now.end < at:
-            start, reason = at, "the topic ends before what was applied: its end was lost"
-            now = replace(now, earliest=now.end)
-        elif now.earliest > at:
-            start, reason = at, "Kafka removed records before they were applied (retention)"
-        else:
+        mark = marks.get(place, HighWater())
+        loss = _loss(facts.kafka.get(place), at, mark)
+        if loss is None:
             continue
-        offsets[place] = now.earliest
+        table = names.get(place[0], place[0])
+        offsets[place] = loss.onward
         # Positions stay: what is sent again is still recognised. Offsets of another topic are not
         # comparable with those of the old one.
-        if "made again" in reason or "deleted" in reason:
-            marks[place] = replace(mark, offset=now.earliest, topic_id=now.topic_id)
+        if loss.another_topic is not None:
+            marks[place] = replace(mark, offset=loss.onward, topic_id=loss.another_topic)
         gaps.append(
-            Gap(table, place[0], place[1], start, now.earliest, reason, newest.batch_id + 1)
+            Gap(table, place[0], place[1], at, loss.onward, loss.reason, newest.batch_id + 1)
         )
-        because.append(f"{table}: {reason}; taking the table again")
+        because.append(f"{table}: {loss.reason}; taking the table again")
         if table not in resync:
             resync.append(table)
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """Records that are gone: why, and where the partition goes on. ``another_topic``: the id of the
+    topic that stands there now (empty for none), when it is not the one that was read.
+    """
+
+    reason: str
+    onward: int
+    another_topic: str | None = None
+
+
+def _loss(now: KafkaFacts | None, at: int, mark: HighWater) -> _Loss | None:
+    if now is None:
+        return _Loss("the topic was deleted", 0, another_topic="")
+    if mark.topic_id and now.topic_id and mark.topic_id != now.topic_id:
+        return _Loss("the topic was deleted and made again", 0, another_topic=now.topic_id)
+    if now.end < at:
+        return _Loss("the topic ends before what was applied: its end was lost", now.end)
+    if now.earliest > at:
+        return _Loss("Kafka removed records before they were applied (retention)", now.earliest)
+    return None
 
 
 def _cannot_resume(facts: StartFacts) -> str:

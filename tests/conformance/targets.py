@@ -20,15 +20,15 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, config, pipeline, progress, startup
+from ingest import apply, config, pipeline, startup
 from ingest.catalog import Catalog
 from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
 from ingest.ledger import Ledger
 from ingest.manifest import Place
+from ingest.mending import mended
 from ingest.pipeline import Batches
 from ingest.position import Position
-from ingest.progress import Refuse
 from ingest.resync import Requests
 from ingest.source import SCHEMA
 from ingest.start_facts import KafkaFacts
@@ -152,16 +152,14 @@ class SparkTarget:
         )
         self.batches.ensure_tables()
         kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
-        while True:
-            decision = progress.decide(
-                startup.gather(self.session, self.pipeline, kafka, from_beginning=from_beginning)
-            )
-            assert not isinstance(decision, Refuse), decision
-            if decision.finish is None:
-                break
-            self.batches.finish(decision.finish)
-        if decision.entry is not None:
-            self.batches.rewind(decision.entry)
+        mended(
+            self.session,
+            self.batches,
+            lambda: startup.gather(
+                self.session, self.pipeline, kafka, from_beginning=from_beginning
+            ),
+            lambda _: None,
+        )
         self.batches.checkpoint_id = uuid.uuid4().hex[:16]
 
     def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None:

@@ -1,0 +1,47 @@
+"""Mending what a start finds, until a decision is left under which to stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from ingest.errors import IngestError
+from ingest.pipeline import Batches
+from ingest.progress import Refuse, Start, decide
+from ingest.start_facts import StartFacts
+from ingest.table import LakeTable
+
+
+def mended(
+    spark: SparkSession,
+    batches: Batches,
+    look: Callable[[], StartFacts],
+    say: Callable[[str], None],
+) -> tuple[Start, StartFacts]:
+    """Gather, decide, mend, and look again after each thing that changes the lake.
+
+    Raises :class:`IngestError` (``E-START-REFUSED``) when going on could lose or repeat changes.
+    """
+    while True:
+        facts = look()
+        decision = decide(facts)
+        if isinstance(decision, Refuse):
+            raise IngestError(
+                "E-START-REFUSED",
+                f"Pipeline {facts.pipeline!r} cannot start: {decision.reason}.",
+                means="Going on could lose or repeat changes; nothing was touched.",
+                remedy=f"{decision.remedy}.",
+            )
+        for sentence in decision.because:
+            say(sentence)
+        if decision.finish is not None:
+            batches.finish(decision.finish)
+            continue
+        for path, version in decision.restore:
+            LakeTable(spark, path).restore(version)
+        if decision.restore:
+            continue
+        if decision.entry is not None:
+            batches.rewind(decision.entry)
+        return decision, facts
