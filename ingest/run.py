@@ -20,13 +20,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import kafka, mysql, progress, resync, session, source, startup
+from ingest import kafka, mysql, resync, session, source, startup
 from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered, offset_gtids
 from ingest.epoch_registry import EpochRegistry
 from ingest.epochs import newest_number
-from ingest.errors import Exit, IngestError
+from ingest.errors import IngestError
 from ingest.failpoints import reached
 from ingest.fencing import fence_every_target
 from ingest.gtid import GtidSet
@@ -34,25 +34,24 @@ from ingest.kafka_log import KafkaLog
 from ingest.lease import Lease, Term
 from ingest.ledger import Ledger
 from ingest.manifest import offsets_as_json
+from ingest.mending import mended
 from ingest.names import (
     checkpoint_path,
     lease_path,
 )
 from ingest.pipeline import Batches, BatchReport
 from ingest.preflight import refuse_unfit
-from ingest.progress import Refuse, Start
+from ingest.progress import Start
 from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local
-from ingest.stream_failure import mendable, translated
+from ingest.stream_failure import Again, again
 from ingest.supervisor import Supervisor
-from ingest.table import LakeTable
 
 _WORKER_RESTART = 60.0
 """Seconds that `--once` waits for a Connect worker that does not answer."""
 
 _RESTARTS = 5
-"""How often a run decides its start anew before it gives up: each time something had changed below
-it that a new decision mends (records gone from Kafka, a checkpoint that another job wrote to)."""
+"""How often a run decides its start anew without publishing a batch in between, before it gives up."""
 
 Say = Callable[[str], None]
 
@@ -68,6 +67,7 @@ class Run:
     _stop: threading.Event = field(default_factory=threading.Event)
     _in_hand: threading.Lock = field(default_factory=threading.Lock)
     _failure: list[Exception] = field(default_factory=list)
+    _applied: int = 0
 
     def execute(
         self, *, once: bool = False, standby: bool = False, from_beginning: bool = False
@@ -117,24 +117,20 @@ class Run:
         committer = Committer(term.number, lease.refuse_lost)
         if term.fence:
             fence_every_target(spark, self.pipeline, committer)
-        for attempt in range(_RESTARTS):
-            again = self._stream(
-                spark,
-                committer,
-                supervisor,
-                once=once,
-                from_beginning=from_beginning and not attempt,
+        tries = 0
+        while True:
+            self._applied = 0
+            ended = self._stream(
+                spark, committer, supervisor, once=once, from_beginning=from_beginning
             )
-            if not again:
+            if ended is None or self._stop.is_set():
                 return
-            self.say(f"{again}; deciding anew where to go on")
-        raise IngestError(
-            "E-START-AGAIN",
-            f"The start was decided {_RESTARTS} times and something changed below it each time.",
-            means="The lake is as it was at the last published batch.",
-            remedy=f"read {self.log}; see that no other job writes to this lake, then run again.",
-            exit_code=Exit.FAILED,
-        )
+            tries = 1 if self._applied else tries + 1
+            from_beginning = False
+            if tries > _RESTARTS:
+                raise ended.error
+            self.say(f"{ended.reason}; deciding anew where to go on")
+            self._stop.wait(tries)
 
     def stop(self) -> None:
         """End the run after the batch in hand."""
@@ -181,8 +177,8 @@ class Run:
         *,
         once: bool,
         from_beginning: bool,
-    ) -> str:
-        """Decide, mend, stream. Returns why the start must be decided anew, or nothing."""
+    ) -> Again | None:
+        """Decide, mend, stream; returns why it ended, unless it was to end."""
         checkpoint = Storage(spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(spark, self.pipeline, checkpoint)
@@ -200,59 +196,42 @@ class Run:
             epochs=epochs,
         )
         try:
-            committer.begin_anew()
-            start, facts = self._begin(spark, batches, from_beginning=from_beginning)
-            committer.begin_anew()
+            start, facts = mended(
+                spark,
+                batches,
+                lambda: self._look(spark, committer, from_beginning=from_beginning),
+                self.say,
+            )
+            self._take_again(start, facts)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
             query = self._start(spark, batches, starting, once=once)
-            again = self._watch(query, supervisor, batches, committer.refuse_lost)
-            if not again and not self._stop.is_set():
+            ended = self._watch(query, supervisor, batches, committer.refuse_lost)
+            if ended is None and not self._stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(supervisor.streaming(now=True))
-            return again
+            return ended
         finally:
             batches.close()
             log.close()
             schemas.close()
             requests.close()
 
-    def _begin(
-        self, spark: SparkSession, batches: Batches, *, from_beginning: bool
-    ) -> tuple[Start, StartFacts]:
-        """Mend until nothing is left to mend; returns the decision to stream under."""
-        while True:
-            facts = startup.gather(
-                spark,
-                self.pipeline,
-                kafka.partitions(self.pipeline),
-                from_beginning=from_beginning,
-            )
-            decision = progress.decide(facts)
-            if isinstance(decision, Refuse):
-                raise IngestError(
-                    "E-START-REFUSED",
-                    f"Pipeline {self.pipeline.name!r} cannot start: {decision.reason}.",
-                    means="Going on could lose or repeat changes; nothing was touched.",
-                    remedy=f"{decision.remedy}.",
-                )
-            for sentence in decision.because:
-                self.say(sentence)
-            if decision.finish is not None:
-                batches.finish(decision.finish)
-                continue
-            for path, version in decision.restore:
-                LakeTable(spark, path).restore(version)
-            if decision.restore:
-                continue
-            if decision.entry is not None:
-                batches.rewind(decision.entry)
-            if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
-                # Its task makes a table's topic once, and would wait for a deleted one for ever.
-                Connector(self.pipeline).restart()
-            if decision.resync:
-                resync.request(self.pipeline, decision.resync, self.say)
-            return decision, facts
+    def _look(
+        self, spark: SparkSession, committer: Committer, *, from_beginning: bool
+    ) -> StartFacts:
+        """The facts as they are now; what others did to the tables is decided upon from here."""
+        committer.begin_anew()
+        places = kafka.partitions(self.pipeline)
+        return startup.gather(spark, self.pipeline, places, from_beginning=from_beginning)
+
+    def _take_again(self, start: Start, facts: StartFacts) -> None:
+        """Ask the connector for what Kafka has lost."""
+        if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
+            # Its task makes a table's topic once, and would wait for a deleted one for ever.
+            Connector(self.pipeline).restart()
+        if start.resync:
+            resync.request(self.pipeline, start.resync, self.say)
 
     def _checkpoint(
         self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts
@@ -282,6 +261,7 @@ class Run:
                     if self._stop.is_set():
                         raise _StoppingError
                     batches.apply(batch, batch_id)
+                    self._applied += 1
                     batches.clean_up(None)
             except _StoppingError:
                 raise
@@ -308,8 +288,8 @@ class Run:
         supervisor: Supervisor,
         batches: Batches,
         refuse_lost: Callable[[], None],
-    ) -> str:
-        """Until the query ends; returns why the start must be decided anew, or nothing."""
+    ) -> Again | None:
+        """Until the query ends; returns why, unless it was to end."""
         seen = -1
         try:
             while not query.awaitTermination(1):
@@ -339,14 +319,7 @@ class Run:
                 with self._in_hand:
                     self._stop.set()
                 query.stop()
-        for cause in self._failure:
-            again = mendable(cause)
-            if again:
-                return again
-            if isinstance(cause, IngestError):
-                raise cause
-            raise translated(cause, self.log) from None
-        return ""
+        return again(self._failure[0], self.log) if self._failure else None
 
 
 class _StoppingError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import Exit, IngestError
@@ -10,8 +11,30 @@ from ingest.foreign import ForeignCommitError
 from ingest.pipeline import StaleCheckpointError
 
 
-def mendable(failure: Exception) -> str:
-    """Why a new decision about the start mends this, or nothing."""
+@dataclass(frozen=True)
+class Again:
+    """Streaming ended and may be begun anew. ``error`` is for when that helped nothing."""
+
+    reason: str
+    error: IngestError
+
+
+def again(failure: Exception, log: Path) -> Again:
+    """Every start is decided from facts and repeats nothing, so a failure is no reason to wait for
+    a human, known or not; only an error of ours, which says what to do, is.
+
+    Raises the failure if it is one of ours that no new decision mends.
+    """
+    reason = _mended_by_deciding(failure)
+    if reason:
+        return Again(reason, _changing_below(log))
+    if isinstance(failure, IngestError):
+        raise failure
+    error = _translated(failure, log)
+    return Again(error.what.rstrip("."), error)
+
+
+def _mended_by_deciding(failure: Exception) -> str:
     text = str(failure)
     if isinstance(failure, ForeignCommitError):
         return failure.what.rstrip(".")
@@ -24,7 +47,17 @@ def mendable(failure: Exception) -> str:
     return ""
 
 
-def translated(failure: Exception, log: Path) -> IngestError:
+def _changing_below(log: Path) -> IngestError:
+    return IngestError(
+        "E-START-AGAIN",
+        "The start was decided again and again, and each time something had changed below it.",
+        means="The lake is as it was at the last published batch.",
+        remedy=f"read {log}; see that no other job writes to this lake, then run again.",
+        exit_code=Exit.FAILED,
+    )
+
+
+def _translated(failure: Exception, log: Path) -> IngestError:
     """Spark's or Kafka's failure as an error of ours; ``log`` is where the whole of it stands."""
     text = str(failure)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

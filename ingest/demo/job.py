@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,8 +74,9 @@ class Job:
         return self.marker.read_text().strip() or None
 
     def kill(self) -> int:
-        """SIGKILL the driver and its JVM; returns the driver's exit status (-9)."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """SIGKILL the driver and its JVM; returns the driver's exit status (-9 unless it had ended)."""
+        with suppress(ProcessLookupError):  # it ended by itself
+            os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait(30)
 
     def stop(self) -> None:
