@@ -238,6 +238,7 @@ class Connector:
                     f"{str(failure) or type(failure).__name__}.",
                     remedy="start it (`ingest local up` for the embedded one) or correct "
                     "`connect.url` in the pipeline file.",
+                    may_pass=True,
                 ) from None
             if answer.status_code != 409 or attempt == 39:
                 break

@@ -26,6 +26,7 @@ class IngestError(Exception):
 
     ``what`` says what happened and where, ``means`` what that means for the data (may be empty
     when nothing was touched), ``remedy`` what to do next. Nothing secret goes into any of them.
+    ``may_pass``: a server is away, perhaps for a moment; a job that runs already tries again.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class IngestError(Exception):
         remedy: str,
         means: str = "",
         exit_code: Exit = Exit.REFUSED,
+        may_pass: bool = False,
     ) -> None:
         super().__init__(what)
         self.code = code
@@ -43,6 +45,7 @@ class IngestError(Exception):
         self.means = means
         self.remedy = remedy
         self.exit_code = exit_code
+        self.may_pass = may_pass
 
     def __str__(self) -> str:
         parts = [f"{self.code}: {self.what}", self.means, f"What to do: {self.remedy}"]

@@ -69,6 +69,7 @@ def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
         means="Nothing was read or written.",
         remedy="start it (`ingest local up` for the embedded one) or correct "
         "`kafka.bootstrap_servers`.",
+        may_pass=True,
     )
 
 
@@ -85,6 +86,8 @@ def end_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[tuple[str, in
             if topic in known
             for partition in known[topic].partitions
         }
+    except KafkaException as failure:
+        raise _away(pipeline, failure) from None
     finally:
         consumer.close()
 
@@ -152,6 +155,8 @@ def data_topics(pipeline: Pipeline) -> list[str]:
             for name in consumer.list_topics(timeout=_TIMEOUT).topics
             if name.startswith(prefix) and name.count(".") >= 2
         )
+    except KafkaException as failure:
+        raise _away(pipeline, failure) from None
     finally:
         consumer.close()
 
@@ -206,6 +211,7 @@ class SchemaTopic:
                 remedy="see that Kafka is up and the topic is kept for ever (retention.ms=-1), "
                 "then run again.",
                 exit_code=Exit.FAILED,
+                may_pass=True,
             ) from None
 
     def _position(self, place: TopicPartition) -> int:

@@ -69,6 +69,7 @@ def _refusal(source: Source, failure: Exception) -> IngestError:
         f"{where} cannot be reached: {reason.removesuffix('.')}.",
         remedy="start the server (`ingest local up` for the embedded one) or correct "
         "`source.mysql`.",
+        may_pass=True,
     )
 
 

@@ -23,13 +23,15 @@ def again(failure: Exception, log: Path) -> Again:
     """Every start is decided from facts and repeats nothing, so a failure is no reason to wait for
     a human, known or not; only an error of ours, which says what to do, is.
 
-    Raises the failure if it is one of ours that no new decision mends.
+    Raises the failure if it is one of ours that neither a new decision nor time mends.
     """
     reason = _mended_by_deciding(failure)
     if reason:
         return Again(reason, _changing_below(log))
     if isinstance(failure, IngestError):
-        raise failure
+        if not failure.may_pass:
+            raise failure
+        return Again(failure.what.rstrip("."), failure)
     error = _translated(failure, log)
     return Again(error.what.rstrip("."), error)
 

@@ -23,18 +23,24 @@ LOOK_EVERY = 3.0
 SILENT_AFTER = 20.0
 """Seconds without a binlog stream before a RUNNING task is called silent. Its own keep-alive
 reconnects within about 10 s (two ticks of connect.keep.alive.interval.ms)."""
+UNKNOWN_AFTER = 10.0
+"""Seconds that Connect may not know the connector: a worker that has just started still reads."""
 _BACKOFF = (0.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds between restarts, the last one repeated."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One look. ``streams``: binlog streams of our user, None when MySQL cannot be asked."""
+    """One look. ``streams``: binlog streams of our user, None when MySQL cannot be asked.
+    ``silent_seconds``: how long none has been there; ``unknown_seconds``: how long Connect has not
+    known the connector.
+    """
 
     status: Status | None
     snapshotting: bool
     streams: int | None
     silent_seconds: float
+    unknown_seconds: float = 0.0
 
 
 class Action(Enum):
@@ -42,6 +48,7 @@ class Action(Enum):
 
     NONE = "none"
     WAIT = "wait"
+    CREATE = "create"
     RESTART = "restart"
     STOP = "stop"
 
@@ -80,6 +87,14 @@ _LASTING = (
         "set binlog_format=ROW and binlog_row_image=FULL, for every session, then run again",
     ),
     (
+        r"RecordTooLarge|larger than \d+, which is the value of the max.request.size",
+        (
+            "a row is larger than Kafka takes: raise `max.message.bytes` of its topic (and the broker's "
+            "`message.max.bytes`), and `producer.override.max.request.size` under `connect.settings`, "
+            "then run again"
+        ),
+    ),
+    (
         r"db history topic is missing",
         "the schema-history topic was deleted: `ingest resync FILE --all` takes every table again",
     ),
@@ -94,7 +109,9 @@ def diagnose(facts: Facts) -> Diagnosis:
     """Facts to a diagnosis; pure."""
     status = facts.status
     if status is None:
-        return Diagnosis(Action.WAIT, "Connect does not know the connector (yet)")
+        if facts.unknown_seconds < UNKNOWN_AFTER:
+            return Diagnosis(Action.WAIT)
+        return Diagnosis(Action.CREATE, "Connect has lost the connector; making it again")
     if status.task == "FAILED" or status.connector == "FAILED":
         for pattern, remedy in _LASTING:
             if re.search(pattern, status.trace, re.DOTALL):
@@ -125,6 +142,7 @@ class Supervisor:
         self._say = say
         self._next_look = 0.0
         self._silent_since: float | None = None
+        self._unknown_since: float | None = None
         self._restarts = 0
         self._next_restart = 0.0
         self._said = ""
@@ -151,6 +169,10 @@ class Supervisor:
         if diagnosis.action is Action.RESTART:
             self._tell(diagnosis.sentence)
             self._restart(now)
+        elif diagnosis.action is Action.CREATE:
+            # Without its stored offset it begins with a snapshot, which takes nothing twice.
+            self._tell(diagnosis.sentence)
+            self._connector.apply()
         elif diagnosis.action is Action.NONE:
             if self._said:
                 self._say("the connector is delivering again")
@@ -182,8 +204,10 @@ class Supervisor:
             self._silent_since = self._silent_since or now
         else:
             self._silent_since = None
+        self._unknown_since = (self._unknown_since or now) if status is None else None
         silent = now - self._silent_since if self._silent_since else 0.0
-        return Facts(status, snapshotting, streams, silent)
+        unknown = now - self._unknown_since if self._unknown_since else 0.0
+        return Facts(status, snapshotting, streams, silent, unknown)
 
     def _restart(self, now: float) -> None:
         if now < self._next_restart:

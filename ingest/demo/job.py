@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,15 @@ class Job:
 
     @classmethod
     def start(
-        cls, file: Path, log: Path, failpoint: str | None = None, words: Sequence[str] = ()
+        cls,
+        file: Path,
+        log: Path,
+        failpoint: str | None = None,
+        words: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> Job:
-        """Start it; with a failpoint it stands still there until it is killed."""
-        env = dict(os.environ)
+        """Start it; with a failpoint it stands still there until it is killed. ``env`` adds to ours."""
+        env = {**os.environ, **(env or {})}
         marker = log.with_suffix(".reached") if failpoint else None
         if failpoint and marker:
             marker.unlink(missing_ok=True)

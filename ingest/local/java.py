@@ -58,10 +58,7 @@ def spark_java_home() -> Path:
     and the JVM would refuse to start (facts.md B8), so it gets a ``bin/java`` that drops the flag.
     """
     home = Path(java_binary()).parent.parent
-    listed = subprocess.run(
-        [home / "bin" / "java", "--list-modules"], capture_output=True, text=True, timeout=60
-    )
-    if "jdk.incubator.vector" in listed.stdout:
+    if "jdk.incubator.vector" in _modules(home):
         return home
     from ingest.local.artefacts import cache_folder
 
@@ -81,6 +78,16 @@ def spark_java_home() -> Path:
         fresh.chmod(0o755)
         fresh.replace(wrapper)
     return wrapper.parent.parent
+
+
+def _modules(home: Path) -> str:
+    """The modules of a Java: from its ``release`` file where it has one, since asking it starts it."""
+    release = home / "release"
+    said = release.read_text() if release.exists() else ""
+    if "MODULES=" in said:
+        return said
+    asked = [str(home / "bin" / "java"), "--list-modules"]
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
 def _from_wheel() -> list[Path]:

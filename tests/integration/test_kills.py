@@ -1,11 +1,9 @@
 """A slice of the kill matrix and of the faults; `make soak` runs the whole of both."""
 
-import os
-
 import pytest
 
 from tests.kills.faults import FAULTS
-from tests.kills.faults import restart as start_again
+from tests.kills.faults.act import fresh
 from tests.kills.lab import Lab
 from tests.kills.matrix import Cell, run_cell
 
@@ -18,16 +16,9 @@ TAKEN = ("resync_keyed",)
 
 @pytest.fixture(scope="module")
 def lab(stack, tmp_path_factory):
-    os.environ.pop("INGEST_FAILPOINT", None)
-    made = Lab(stack, tmp_path_factory.mktemp("kills"), name="kills")
-    made.create()
-    made.write_pipeline()
-    made.disarm()
-    start_again(made)
+    made = fresh(Lab(stack, tmp_path_factory.mktemp("kills"), name="kills"))
     yield made
     made.close()
-    for name in ("INGEST_FAILPOINT_FILE", "INGEST_FAILPOINT_REACHED", "INGEST_HOME"):
-        os.environ.pop(name, None)
 
 
 def test_whatever_is_killed_wherever_the_lake_ends_equal_and_faults_are_mended(lab):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,11 @@ class Lab:
     folder: Path
     name: str = "kill"
     settings: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    java_options: str = ""
     job: Job | None = None
     round: int = 0
+    tables: tuple[str, ...] = TABLES
 
     # --- the world -----------------------------------------------------------------------------
 
@@ -153,11 +156,17 @@ class Lab:
             force=True,
         )
         content = yaml.safe_load(self.file.read_text())
+        options = f"-XX:TieredStopAtLevel=1 {self.java_options}"
         spark = {
             "driver_memory": "1g",
             "trigger_seconds": 0.2,
-            # Jobs here live for minutes: what the second compiler would gain it costs first.
-            "conf": {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"},
+            # Jobs here live for minutes, mostly cold: what the second compiler and generated code
+            # would gain they cost first (a third of a cold batch is Janino).
+            "conf": {
+                "spark.driver.defaultJavaOptions": options.strip(),
+                "spark.sql.codegen.wholeStage": "false",
+                "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            },
         }
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
@@ -179,11 +188,18 @@ class Lab:
     def marker(self) -> Path:
         return self.folder / "reached"
 
+    @property
+    def env(self) -> dict[str, str]:
+        """What a command on this laboratory's pipeline needs in its environment."""
+        return {
+            **self.environment,
+            "INGEST_FAILPOINT_FILE": str(self.armed),
+            "INGEST_FAILPOINT_REACHED": str(self.marker),
+            "INGEST_HOME": str(self.stack.home),
+        }
+
     def start(self, *words: str) -> Job:
-        os.environ["INGEST_FAILPOINT_FILE"] = str(self.armed)
-        os.environ["INGEST_FAILPOINT_REACHED"] = str(self.marker)
-        os.environ["INGEST_HOME"] = str(self.stack.home)
-        self.job = Job.start(self.file, self.folder / "job.log", words=words)
+        self.job = Job.start(self.file, self.folder / "job.log", words=words, env=self.env)
         return self.job
 
     def arm(self, failpoint: str) -> None:
@@ -204,7 +220,7 @@ class Lab:
         raise LabError(f"{what}: not within {seconds:.0f} s")
 
     def until_reached(self) -> str:
-        self.until(self.marker.exists, f"reaching {self.armed.read_text()}")
+        self.until(self.marker.exists, f"reaching {self.armed.read_text()}", 300)
         return self.marker.read_text().strip()
 
     # --- killing -------------------------------------------------------------------------------
@@ -247,7 +263,7 @@ class Lab:
     def differences(self) -> dict[str, Any]:
         """Table to rows that only one side has, by value; empty when equal."""
         found = {}
-        for table in TABLES:
+        for table in self.tables:
             ours, theirs = self.source_rows(table), self.lake_rows(table)
             if ours != theirs:
                 found[table] = {
@@ -306,4 +322,8 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _plain(value: Any) -> Any:
+    if (
+        isinstance(value, datetime) and value.tzinfo is not None
+    ):  # an instant; MySQL's is read in UTC
+        value = value.astimezone(timezone.utc).replace(tzinfo=None)
     return str(value) if isinstance(value, datetime | Decimal) else value

@@ -1,11 +1,11 @@
 """The kill matrix: every named place of a batch by phase by victim, each a real SIGKILL.
 
-    python -m tests.kills.matrix --ledger kills.jsonl [--minutes 60] [--only stream:worker] [--list]
+    python -m tests.kills.matrix --ledger kills.jsonl [--minutes 60] [--only stream:connect] [--list]
 
 A cell holds the job at its failpoint, writes more at the source (so that changes are unapplied
 whatever the place), kills the victim, restarts what died as a supervisor would, and waits until the
-lake is what MySQL says. Results go to the ledger as they come; run it again and it goes on where it
-stopped.
+lake is what MySQL says. Cells of one victim run side by side, each with a pipeline and a job of its
+own. Results go to the ledger as they come; run it again and it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
+import psutil
+
+from ingest.connector import Connector
 from ingest.local.stack import Stack
 from tests.kills.lab import Lab, LabError
 
@@ -51,6 +56,8 @@ SNAPSHOT_PLACES = (
     "manifest_committed",
     "batch_logged",
 )
+PATIENCE = 400
+"""Seconds until equal, with four cold jobs on two cores."""
 SNAPSHOT_ROWS = 1500
 SLOW_SNAPSHOT = {"connect": {"settings": {"max.batch.size": "20", "max.queue.size": "40"}}}
 """Small producer transactions, so that a snapshot of some thousand rows takes seconds."""
@@ -78,61 +85,115 @@ def cells() -> list[Cell]:
     return [*streaming, *snapshot]
 
 
+@dataclass
+class Held:
+    """A cell and its laboratory: one pipeline, one job, held at the cell's place."""
+
+    cell: Cell
+    lab: Lab
+    result: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def is_snapshot(self) -> bool:
+        return self.cell.phase == "snapshot"
+
+    def hold(self) -> None:
+        """Bring about what passes the place: traffic, or a pipeline's first snapshot."""
+        self.lab.arm(self.cell.place.format(db=self.lab.name))
+        if self.is_snapshot:
+            self.lab.start()
+        else:
+            self.lab.change(ddl=self.cell.phase == "ddl")
+
+    def ready(self) -> None:
+        """Reached, and changes are unapplied."""
+        self.result["reached"] = self.lab.until_reached()
+        if not self.is_snapshot:
+            self.lab.touch()
+        if not self.lab.unapplied():
+            raise LabError("nothing was unapplied when the victim died")
+
+    def died(self, status: int) -> None:
+        self.result["status"] = status
+        if status != -9:
+            raise LabError(f"{self.cell.victim} ended with {status}, not by SIGKILL")
+
+    def delete_what_was_read(self) -> None:
+        """The snapshot that begins again sends no delete for rows that the first attempt sent."""
+        name = self.lab.name
+        for table in ("keyed", "wide"):
+            self.lab.sql(f"DELETE FROM {name}.{table} WHERE id < 300")
+        self.lab.sql(f"DELETE FROM {name}.bag WHERE a = 3", f"DELETE FROM {name}.emptied")
+
+    def go_on(self) -> None:
+        if self.cell.victim == "driver":
+            self.lab.restart("driver")
+        if self.is_snapshot:
+            self.lab.change()
+
+
+def run_round(held: list[Held]) -> None:
+    """Cells of one victim, side by side: every job stands at its own place when the victim dies.
+
+    What became of each is in its ``result``; a cell that does not come out does not stop the others.
+    """
+    started = time.monotonic()
+    victim, stack = held[0].cell.victim, held[0].lab.stack
+    for one in held:
+        attempt(one, one.hold)
+    for one in held:
+        attempt(one, one.ready)
+    going = [one for one in held if "why" not in one.result]
+    if not going:
+        return
+    if victim == "driver":
+        for one in going:
+            status = one.lab.kill(victim)
+            attempt(one, lambda one=one, status=status: one.died(status))
+    else:
+        status = going[0].lab.kill(victim)
+        for one in going:
+            attempt(one, lambda one=one: one.died(status))
+    if victim == "mysql":
+        stack.up({})  # nobody deletes from a dead server
+    for one in going:
+        if one.is_snapshot:
+            attempt(one, one.delete_what_was_read)
+        one.lab.disarm()
+    if victim != "driver":
+        stack.up({})
+    for one in going:
+        attempt(one, one.go_on)
+    for one in going:
+        attempt(one, lambda one=one: one.lab.until_equal(PATIENCE))
+        one.result["seconds"] = round(time.monotonic() - started, 1)
+
+
+def attempt(one: Held, act: Callable[[], object]) -> None:
+    if "why" in one.result:
+        return
+    try:
+        act()
+    except Exception as failure:
+        traceback.print_exc()
+        one.result["why"] = f"{type(failure).__name__}: {failure}"[:800]
+
+
 def run_cell(lab: Lab, cell: Cell) -> dict[str, object]:
     """One cell on a running, quiet pipeline. Raises :class:`LabError` when it does not come out."""
-    started = time.monotonic()
-    ddl = cell.phase == "ddl"
-    lab.arm(cell.place.format(db=lab.name))
-    lab.change(ddl=ddl)
-    place = lab.until_reached()
-    lab.touch()
-    unapplied = lab.unapplied()
-    if not unapplied:
-        raise LabError("nothing was unapplied when the victim died")
-    status = lab.kill(cell.victim)
-    if status != -9:
-        raise LabError(f"{cell.victim} ended with {status}, not by SIGKILL")
-    lab.disarm()
-    lab.restart(cell.victim)
-    lab.until_equal()
-    return {"reached": place, "status": status, "seconds": round(time.monotonic() - started, 1)}
+    one = Held(cell, lab)
+    run_round([one])
+    if "why" in one.result:
+        raise LabError(f"{cell}: {one.result['why']}")
+    return one.result
 
 
-def run_snapshot_cell(stack: Stack, folder: Path, cell: Cell, number: int) -> dict[str, object]:
-    """A pipeline of its own, killed while its snapshot comes; rows it has read are deleted."""
-    started = time.monotonic()
-    lab = Lab(stack, folder / f"snap{number}", name=f"snap{number}", settings=SLOW_SNAPSHOT)
-    lab.create(rows=SNAPSHOT_ROWS)
-    lab.write_pipeline()
-    try:
-        lab.arm(cell.place.format(db=lab.name))
-        lab.start()
-        place = lab.until_reached()
-        if not lab.unapplied():
-            raise LabError("nothing was unapplied when the victim died")
-        status = lab.kill(cell.victim)
-        if status != -9:
-            raise LabError(f"{cell.victim} ended with {status}, not by SIGKILL")
-        if cell.victim == "mysql":
-            lab.stack.up({})
-        for table in ("keyed", "wide"):  # rows that the snapshot has read already
-            lab.sql(f"DELETE FROM {lab.name}.{table} WHERE id < 300")
-        lab.sql(f"DELETE FROM {lab.name}.bag WHERE a = 3", f"DELETE FROM {lab.name}.emptied")
-        lab.disarm()
-        lab.restart(cell.victim)
-        lab.change()
-        lab.until_equal(240)
-        return {"reached": place, "status": status, "seconds": round(time.monotonic() - started, 1)}
-    finally:
-        lab.close()
-        forget(lab)
-
-
-def forget(lab: Lab) -> None:
-    """Take the pipeline out of Connect, so that the next cell has the machine to itself."""
-    from ingest.connector import Connector
-
-    Connector(lab.pipeline()).delete()
+def rounds(missing: list[Cell], width: int) -> Iterator[list[Cell]]:
+    """Cells of one phase and victim, ``width`` at a time."""
+    for _, group in groupby(missing, key=lambda cell: (cell.phase, cell.victim)):
+        alike = list(group)
+        for start in range(0, len(alike), width):
+            yield alike[start : start + width]
 
 
 def main() -> None:
@@ -140,6 +201,7 @@ def main() -> None:
     parser.add_argument("--ledger", type=Path, default=Path("kills.jsonl"))
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--only", default="", help="prefix of cells, such as stream:driver")
+    parser.add_argument("--side-by-side", type=int, default=4, help="cells that share one kill")
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     wanted = [cell for cell in cells() if str(cell).startswith(given.only)]
@@ -170,46 +232,88 @@ def ledger(path: Path) -> dict[str, dict[str, object]]:
 
 def run(stack: Stack, folder: Path, missing: list[Cell], given: argparse.Namespace) -> None:
     deadline = time.monotonic() + given.minutes * 60
-    lab: Lab | None = None
-    for number, cell in enumerate(missing):
+    options = class_archive(stack, folder)
+    labs: list[Lab] = []
+    for number, cells in enumerate(rounds(missing, given.side_by_side)):
         if time.monotonic() > deadline:
             break
-        result: dict[str, object] = {"cell": str(cell)}
-        try:
-            if cell.phase == "snapshot":
-                if lab is not None:
-                    lab.close()
-                    lab = None
-                result |= run_snapshot_cell(stack, folder, cell, number)
-            else:
-                lab = lab or fresh(stack, folder, number)
-                result |= run_cell(lab, cell)
-            result["outcome"] = "equal"
-        except Exception as failure:
-            result |= {"outcome": "failed", "why": f"{type(failure).__name__}: {failure}"[:800]}
-            traceback.print_exc()
-            if lab is not None:
-                lab.close()
-                lab = None
-            stack.up({})
-        with given.ledger.open("a") as file:
-            file.write(json.dumps(result) + "\n")
-        print(
-            f"{number + 1:>4}/{len(missing)}  {cell!s:<44} {result['outcome']:<8} {result.get('seconds', '')}",
-            flush=True,
-        )
-    if lab is not None:
+        if cells[0].phase == "snapshot":
+            close(labs)
+            labs = []
+            held = [
+                Held(cell, snapshotted(stack, folder, f"snap{number}_{i}", options))
+                for i, cell in enumerate(cells)
+            ]
+        else:
+            labs += [
+                fresh(stack, folder, f"kill{number}_{i}", options)
+                for i in range(len(cells) - len(labs))
+            ]
+            for lab in labs[: len(cells)]:
+                lab.until_equal(PATIENCE)
+            held = [Held(cell, lab) for cell, lab in zip(cells, labs, strict=False)]
+        run_round(held)
+        for one in held:
+            record(given.ledger, one)
+            if one.is_snapshot or "why" in one.result:
+                close([one.lab])
+        labs = [lab for lab in labs if lab.job is not None]
+        stack.up({})
+    close(labs)
+
+
+def record(ledger_file: Path, one: Held) -> None:
+    outcome = "failed" if "why" in one.result else "equal"
+    result = {"cell": str(one.cell), **one.result, "outcome": outcome}
+    with ledger_file.open("a") as file:
+        file.write(json.dumps(result) + "\n")
+    print(f"{one.cell!s:<44} {outcome:<8} {one.result.get('seconds', '')}", flush=True)
+
+
+def close(labs: list[Lab]) -> None:
+    """Stop the jobs and take their connectors away: the machine is for the next cells."""
+    for lab in labs:
         lab.close()
+        Connector(lab.pipeline()).delete()
 
 
-def fresh(stack: Stack, folder: Path, number: int) -> Lab:
-    """A pipeline that has taken its snapshot and is quiet."""
-    lab = Lab(stack, folder / f"lab{number}", name=f"kill{number}")
+def class_archive(stack: Stack, folder: Path) -> str:
+    """A whole run that leaves an archive of Spark's classes; the Java options to start with it.
+
+    A hundred starts follow, and a sixth of each is reading classes.
+    """
+    archive = folder / "spark.jsa"
+    options = f"-XX:ArchiveClassesAtExit={archive}"
+    lab = Lab(stack, folder / "archive", name="archive", java_options=options)
+    lab.create()
+    lab.write_pipeline()
+    lab.disarm()
+    job = lab.start("--once")
+    java = None
+    while job.process.poll() is None:
+        java = next(iter(psutil.Process(job.process.pid).children()), java)
+        time.sleep(0.5)
+    if java is not None:
+        java.wait(300)  # it writes the archive when the job has ended
+    close([lab])
+    return f"-XX:SharedArchiveFile={archive}"
+
+
+def snapshotted(stack: Stack, folder: Path, name: str, options: str) -> Lab:
+    """A pipeline that has not begun: its snapshot is what is killed."""
+    lab = Lab(stack, folder / name, name=name, settings=SLOW_SNAPSHOT, java_options=options)
+    lab.create(rows=SNAPSHOT_ROWS)
+    lab.write_pipeline()
+    return lab
+
+
+def fresh(stack: Stack, folder: Path, name: str, options: str) -> Lab:
+    """A pipeline that is about to take its snapshot."""
+    lab = Lab(stack, folder / name, name=name, java_options=options)
     lab.create()
     lab.write_pipeline()
     lab.disarm()
     lab.start()
-    lab.until_equal()
     return lab
 
 

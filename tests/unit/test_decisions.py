@@ -6,7 +6,7 @@ from ingest.connector import Status, delivered, plan_from
 from ingest.gtid import GtidSet
 from ingest.manifest import offsets_from_log, ranges
 from ingest.mysql import Reached
-from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.supervisor import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, diagnose
 from ingest.verdict import Difference, compare_rows, differing_buckets
 
 
@@ -37,6 +37,11 @@ def test_a_running_task_without_a_stream_is_restarted_after_a_while():
 
 def test_a_snapshot_needs_no_binlog_stream():
     assert diagnose(Facts(RUNNING, True, 0, 999)).action is Action.NONE
+
+
+def test_a_connector_that_connect_has_lost_is_made_again_but_not_while_a_worker_starts():
+    assert diagnose(Facts(None, True, None, 0, UNKNOWN_AFTER - 1)).action is Action.WAIT
+    assert diagnose(Facts(None, True, None, 0, UNKNOWN_AFTER)).action is Action.CREATE
 
 
 def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():

@@ -1,0 +1,184 @@
+"""Faults of Kafka: what is gone, sent again, hanging, too large."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions
+
+from ingest import kafka
+from ingest.ledger import Ledger
+from tests.kills.faults.act import another, command, expect, fault, said, stop
+from tests.kills.lab import Lab
+
+
+@fault
+def retention_overtook(lab: Lab) -> str:
+    """Kafka lost records before they were applied: a durable gap, and the table is taken again."""
+    stop(lab)
+    lab.change()
+    topic = f"{lab.name}.{lab.name}.keyed"
+    pipeline = lab.pipeline()
+    time.sleep(5)  # until the connector has delivered them
+    end = kafka.end_offsets(pipeline, [topic])[(topic, 0)]
+    admin = AdminClient(kafka.connection(pipeline))
+    for future in admin.delete_records([TopicPartition(topic, 0, end)]).values():
+        future.result(10)
+    lab.start()
+    lab.until_equal(300)
+    expect(lab.entry().gaps, "the gap was not recorded")
+    lab.until(lambda: not any(gap.is_open for gap in lab.entry().gaps), "closing the gap")
+    return f"equal; gap {lab.entry().gaps[0].start}..{lab.entry().gaps[0].end} recorded and closed"
+
+
+@fault
+def topic_made_again(lab: Lab) -> str:
+    stop(lab)
+    lab.change()
+    pipeline = lab.pipeline()
+    topic = f"{lab.name}.{lab.name}.wide"
+    admin = AdminClient(kafka.connection(pipeline))
+    admin.delete_topics([topic])[topic].result(20)
+    time.sleep(5)
+    lab.change()
+    time.sleep(5)
+    lab.start()
+    lab.until_equal(300)
+    expect(any("topic was deleted" in gap.reason for gap in lab.entry().gaps), "no gap recorded")
+    return "equal; gap recorded and closed"
+
+
+@fault
+def hanging_transaction(lab: Lab) -> str:
+    """A producer began, wrote, and is gone; another one aborted: neither's records are ever read."""
+    topic = f"{lab.name}.{lab.name}.keyed"
+    rejected = _rejected(lab)
+    connection = kafka.connection(lab.pipeline())
+    for name, seconds in (("aborts", 60), ("hangs", 10)):
+        producer = Producer(
+            {
+                **connection,
+                "transactional.id": f"{lab.name}-{name}",
+                "transaction.timeout.ms": seconds * 1000,
+            }
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, b"never committed", b"{}")
+        producer.flush(10)
+        if name == "aborts":
+            producer.abort_transaction(30)
+    started = time.monotonic()
+    lab.change()
+    lab.until_equal()
+    expect(_rejected(lab) == rejected, "an uncommitted record was read")
+    return f"equal {time.monotonic() - started:.0f} s after, when the broker had aborted it"
+
+
+def _rejected(lab: Lab) -> int:
+    return sum(entry.rejects for entry in Ledger(str(lab.lake)).entries(1_000_000))
+
+
+@fault
+def partitions_added(lab: Lab) -> str:
+    """A running topic gets two more partitions: keys move between them, their order stays."""
+    lab.change()
+    lab.until_equal()
+    topic = f"{lab.name}.{lab.name}.keyed"
+    admin = AdminClient(kafka.connection(lab.pipeline()))
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
+    for _ in range(4):
+        lab.change()
+        time.sleep(1)
+    lab.until_equal()
+    used = {place for place, end in lab.entry().ends.items() if place[0] == topic and end}
+    if len(used) == 1:  # producers learn of partitions with their next metadata
+        time.sleep(60)
+        lab.change()
+        lab.until_equal()
+        used = {place for place, end in lab.entry().ends.items() if place[0] == topic and end}
+    expect(len(used) > 1, f"only {used} was written to")
+    return f"equal over {len(used)} partitions"
+
+
+@fault
+def large_rows(lab: Lab) -> str:
+    """A row near the limit passes; one beyond it is refused by name, and the remedy works."""
+    lab.sql(f"ALTER TABLE {lab.name}.wide ADD COLUMN big LONGTEXT")
+    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('x', 14000000) WHERE id = 1")
+    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('y', 14000000) WHERE id = 1")
+    lab.until_equal()
+    stop(lab)
+    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('z', 25000000) WHERE id = 1")
+    done = command(lab, "run", str(lab.file), "--once", check=False)
+    expect(done.returncode == 4 and "max.request.size" in done.stderr, done.stderr + done.stdout)
+    topic = ConfigResource(ConfigResource.Type.TOPIC, f"{lab.name}.{lab.name}.wide")
+    limit = ConfigEntry("max.message.bytes", "100000000")
+    topic.add_incremental_config(limit)
+    for future in (
+        AdminClient(kafka.connection(lab.pipeline())).incremental_alter_configs([topic]).values()
+    ):
+        future.result(20)
+    lab.settings["connect"] = {"settings": {"producer.override.max.request.size": "100000000"}}
+    lab.write_pipeline()
+    lab.start()
+    lab.until_equal()
+    lab.sql(f"ALTER TABLE {lab.name}.wide MODIFY big LONGTEXT NULL")
+    lab.sql(f"UPDATE {lab.name}.wide SET big = NULL WHERE id = 1")
+    lab.until_equal()
+    return "equal; the largest refused by name, then taken with the limits raised"
+
+
+@fault
+def connect_topics_lost(lab: Lab) -> str:
+    """Connect's own topics are gone: connector, offsets, status. It is made and filled again."""
+    lab.kill("connect")
+    lab.sql(f"DELETE FROM {lab.name}.keyed WHERE id = 14")
+    admin = AdminClient(kafka.connection(lab.pipeline()))
+    topics = [f"ingest-connect-{what}" for what in ("configs", "offsets", "status")]
+    for future in admin.delete_topics(topics).values():
+        future.result(20)
+    time.sleep(2)
+    lab.restart("connect")
+    lab.change()
+    lab.until_equal(300)
+    expect("has lost the connector" in said(lab), "nobody noticed")
+    return "equal; the connector was made again"
+
+
+@fault
+def sent_again_with_state(lab: Lab) -> str:
+    """Spark's own state store in front: what is sent again is thinned out, nothing is lost.
+
+    Records are put into the topic once more, byte for byte, as a worker without transactions does.
+    """
+    with another(lab, "state", dedup={"by": "both"}) as other:
+        other.change()
+        other.until_equal()
+        sent = send_again(other, "state.state.keyed", 15)
+        other.change()
+        other.until_equal()
+        entry = other.entry()
+        expect(sent and entry.state_rows, f"{sent} sent again, {entry.state_rows} remembered")
+        expect(entry.resent == 0, f"{entry.resent} came through the state store")
+        return f"equal; {sent} sent again, {entry.state_rows} rows of state"
+
+
+def send_again(lab: Lab, topic: str, records: int) -> int:
+    """Put the newest streamed records of a topic's first partition into it once more."""
+    pipeline = lab.pipeline()
+    consumer = kafka.client(pipeline)
+    end = kafka.end_offsets(pipeline, [topic])[(topic, 0)]
+    consumer.assign([TopicPartition(topic, 0, max(0, end - records))])
+    producer = Producer(kafka.connection(pipeline))
+    sent = 0
+    while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
+        message = consumer.poll(1)
+        if message is not None and not message.error() and b'"op":"r"' not in message.value():
+            headers = message.headers()
+            producer.produce(topic, message.value(), message.key(), headers=headers)
+            sent += 1
+    producer.flush(10)
+    consumer.close()
+    return sent

@@ -1,0 +1,130 @@
+"""Faults in the lake: tables, checkpoint, other writers."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from ingest.manifest import Entry
+from tests.kills.faults.act import command, expect, fault, restart, said, stop, versions
+from tests.kills.lab import Lab
+
+
+@fault
+def table_restored(lab: Lab) -> str:
+    """RESTORE to an older version while the job runs: noticed, and applied again from Kafka."""
+    lab.change()
+    lab.until_equal()
+    table = DeltaTable(str(lab.lake / lab.name / "keyed"))
+    table.restore(max(1, table.version() - 4))
+    lab.touch()
+    lab.until_equal(240)
+    expect("restored" in said(lab), "nobody noticed")
+    return "equal"
+
+
+@fault
+def table_dropped(lab: Lab) -> str:
+    stop(lab)
+    shutil.rmtree(lab.lake / lab.name / "emptied")
+    shutil.rmtree(lab.lake / lab.name / "bag")
+    lab.change()
+    restart(lab)
+    return "equal"
+
+
+@fault
+def another_writer(lab: Lab) -> str:
+    """Refused with the version to go back to; that done, all is well."""
+    stop(lab)
+    path = str(lab.lake / lab.name / "wide")
+    known = lab.entry().tables[f"{lab.name}.wide"].version
+    DeltaTable(path).delete("id = 1")
+    done = command(lab, "run", str(lab.file), "--once", check=False)
+    expect(done.returncode == 2 and "E-START-REFUSED" in done.stderr, done.stderr)
+    expect(f"VERSION AS OF {known}" in done.stderr, done.stderr)
+    DeltaTable(path).restore(known)
+    lab.change()
+    restart(lab)
+    return "refused, then equal"
+
+
+@fault
+def checkpoint_deleted(lab: Lab) -> str:
+    """R5, at ten random moments: killed in the middle of a batch or not, then no checkpoint."""
+    times = int(os.environ.get("INGEST_CHECKPOINTS", "2"))
+    rng = random.Random(5)
+    for _ in range(times):
+        lab.change()
+        time.sleep(rng.uniform(0, 4))
+        lab.kill("driver")
+        shutil.rmtree(lab.lake / "_ingest" / "checkpoint", ignore_errors=True)
+        lab.change()
+        restart(lab)
+    return f"equal after each of {times}"
+
+
+@fault
+def checkpoint_torn(lab: Lab) -> str:
+    """An empty offsets file, a torn commit, a missing metadata file: said, and mended."""
+    for name in ("offsets", "commits", "metadata"):
+        lab.change()
+        lab.until_equal()
+        lab.kill("driver")
+        folder = lab.lake / "_ingest" / "checkpoint"
+        if name == "metadata":
+            (folder / name).unlink()
+        else:
+            newest = max((p for p in (folder / name).iterdir() if p.name.isdigit()), key=_number)
+            newest.write_text("v1\n{")
+        for crc in (folder / name).parent.rglob(".*.crc"):
+            crc.unlink()
+        lab.change()
+        restart(lab)
+        expect("cannot be used" in said(lab), "nobody said what was wrong")
+    return "equal"
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+@fault
+def commits_deleted(lab: Lab) -> str:
+    """The newest commits/N is gone at every start: the batch comes again and changes nothing."""
+    for _ in range(2):
+        lab.change()
+        lab.until_equal()
+        lab.kill("driver")
+        before = versions(lab)
+        folder = lab.lake / "_ingest" / "checkpoint" / "commits"
+        newest = max((p for p in folder.iterdir() if p.name.isdigit()), key=_number)
+        newest.unlink()
+        (folder / f".{newest.name}.crc").unlink(missing_ok=True)
+        restart(lab)
+        expect(versions(lab) == before, "a replay changed a table")
+    return "equal, no new version"
+
+
+@fault
+def from_the_beginning(lab: Lab) -> str:
+    """R4: every topic again, under a new checkpoint: no content changes, no version appears."""
+    lab.change()
+    lab.until_equal()
+    stop(lab)
+    before, batch = versions(lab), lab.entry().batch_id
+    lab.start("--from-beginning")
+    lab.until(lambda: _caught_up(lab, batch), "reading all of it again", 240)
+    lab.until_equal()
+    expect(versions(lab) == before, f"{before} became {versions(lab)}")
+    return f"equal, no new version; {lab.entry().resent} changes recognised in the last batch"
+
+
+def _caught_up(lab: Lab, batch: int) -> bool:
+    entry: Entry | None = lab.entry()
+    return entry is not None and entry.batch_id > batch + 1

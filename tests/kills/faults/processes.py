@@ -1,0 +1,86 @@
+"""Processes that are killed, suspended and continued."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+from ingest.demo.job import Job
+from tests.kills.faults.act import command, expect, fault, restart, said, versions
+from tests.kills.lab import Lab
+
+
+@fault
+def suspended_and_succeeded(lab: Lab) -> str:
+    """SIGSTOP in the middle of a batch, a standby takes over, SIGCONT: the first commits nothing."""
+    first = lab.job
+    assert first is not None
+    refused = command(lab, "run", str(lab.file), "--once", check=False)
+    expect("E-LEASE-HELD" in refused.stderr and refused.returncode == 2, refused.stderr)
+    standby = Job.start(lab.file, lab.folder / "standby.log", words=["--standby"], env=lab.env)
+    log = lab.folder / "standby.log"
+    lab.until(lambda: log.exists() and "standing by" in log.read_text(), "standing by")
+    time.sleep(8)  # its Spark is warm
+    lab.arm(f"table_committed~{lab.name}.bag")
+    lab.change()
+    lab.until_reached()
+    os.killpg(first.process.pid, signal.SIGSTOP)
+    lab.disarm()
+    stopped = time.monotonic()
+    lab.job = standby
+    lab.until(lambda: "taking over" in log.read_text(), "taking over", 60)
+    took = time.monotonic() - stopped
+    lab.touch()
+    lab.until_equal()
+    before = versions(lab)
+    os.killpg(first.process.pid, signal.SIGCONT)
+    status = first.process.wait(120)
+    expect(status == 4 and "E-LEASE-LOST" in first.log.read_text(), f"{status}: {said(lab)[-500:]}")
+    expect(versions(lab) == before, "the suspended job committed after its successor")
+    lab.change()
+    lab.until_equal()
+    return f"taken over after {took:.0f} s, equal; the first ended with E-LEASE-LOST"
+
+
+def _names(folder: Path) -> set[str]:
+    with os.scandir(folder) as found:
+        return {entry.name for entry in found}
+
+
+@fault
+def killed_inside_a_commit(lab: Lab) -> str:
+    """SIGKILL while Delta's log holds a commit's temporary file and not yet the commit."""
+    log = lab.lake / lab.name / "keyed" / "_delta_log"
+    inside = tries = 0
+    while tries < 12 and inside < 2:
+        before = _names(log)
+        lab.change()
+        deadline = time.monotonic() + 120
+        while not _names(log) - before and time.monotonic() < deadline:
+            pass  # a commit takes less than a millisecond from one name to the other
+        lab.kill("driver")
+        made = _names(log) - before
+        expect(made, "no commit began")
+        tries += 1
+        inside += not any(re.fullmatch(r"\d{20}\.json", name) for name in made)
+        restart(lab)
+    expect(inside, f"never inside a commit in {tries} tries")
+    return f"equal; inside {inside} of {tries} times"
+
+
+@fault
+def suspended_parts(lab: Lab) -> str:
+    """Each part stands still for 40 s with its connections open: no answer, no reset."""
+    for part in ("mysql", "kafka", "connect"):
+        process = lab.stack.children[part].process()
+        assert process is not None
+        lab.change()
+        process.suspend()
+        time.sleep(40)
+        process.resume()
+        lab.change()
+        lab.until_equal(300)
+    return "equal after each"
