@@ -31,10 +31,11 @@ bench: $(READY) ## measure: batches of the sample shop, stage by stage
 	@PYTHONPATH=. $(BIN)/python bench/batches.py
 
 SOAK ?= soak
-soak: $(READY) ## hours: every fault, the whole kill matrix (resumable), re-sends, mutants, drawn histories, random kills
+soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, mutants, drawn histories, random kills
 	@mkdir -p $(SOAK)
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
+	@$(BIN)/python -m tests.ddl.marathon --ledger $(SOAK)/ddl.jsonl
 	@$(BIN)/python -m tests.kills.resends
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@PYTHONPATH=. $(BIN)/python bench/soak.py

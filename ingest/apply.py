@@ -39,22 +39,30 @@ MIRROR = "mirror"
 _PHASES = 3  # of a step: wipe, backfill, merge; each is a commit with a version of its own
 
 
+@dataclass(frozen=True)
+class StepBatch:
+    """One step: the key in force (empty for none), and its typed changes."""
+
+    step: Step
+    key: tuple[str, ...]
+    changes: DataFrame
+
+
 @dataclass
 class TableBatch:
-    """One table of a batch: its steps, and the typed changes of each."""
+    """One table of a batch, step by step."""
 
     facts: TableFacts
-    key: tuple[str, ...]
-    steps: list[tuple[Step, DataFrame]]
+    steps: list[StepBatch]
 
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
-        return [changes.filter(F.col("reason").isNotNull()) for _, changes in self.steps]
+        return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
 
     def release(self) -> None:
         """Free what was cached."""
-        for _, changes in self.steps:
-            changes.unpersist()
+        for one in self.steps:
+            one.changes.unpersist()
 
 
 @dataclass(frozen=True)
@@ -91,22 +99,25 @@ class Applier:
         for table, found in facts.items():
             state = previous.tables.get(str(table)) if previous else None
             cut = steps(found, catalog, state.position if state else None)
-            key = self._key(found, cut[-1].version)
+            keys = self._keys(found, cut)
             rows = fresh.filter(
                 F.col("reason").isNull()
                 & (F.col("database") == table.database)
                 & (F.col("table") == table.name)
                 & (F.col("op") != "t")
             )
-            if not key and found.attempt:
+            if not all(keys) and found.attempt:
                 # Rows of a multiset carry no key to meet again by: only one attempt may count, and
                 # nothing that the snapshot already contains.
                 rows = dedup.of_attempt(rows, found.attempt)
                 again = snapshots.begins_again(found, state)
                 if again:
                     cut = [replace(cut[0], reset=again.position), *cut[1:]]
-            typed = [(step, self._typed(rows, step, key)) for step in cut]
-            self.prepared.append(TableBatch(found, key, typed))
+            typed = [
+                StepBatch(step, key, self._typed(rows, step, key))
+                for step, key in zip(cut, keys, strict=True)
+            ]
+            self.prepared.append(TableBatch(found, typed))
         return self.prepared
 
     def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
@@ -123,15 +134,16 @@ class Applier:
             typed = typed.withColumn(name, F.when(F.col("reason").isNotNull(), F.col(name)))
         return typed.drop("before", "after", "key_json").persist()
 
-    def _key(self, facts: TableFacts, version: SchemaVersion) -> tuple[str, ...]:
-        description = LakeTable(self.session, self.path(facts.table)).describe()
-        if len(facts.keys) > 1 or (
-            description is not None and facts.keys and facts.keys != {description.key}
-        ):
-            raise _unsupported(facts.table, "its key changed", version.ddl)
-        if description is not None:
-            return description.key
-        return next(iter(facts.keys), version.key)
+    def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
+        """The key of each step: the primary key in force, else the unique key that Debezium puts
+        into the messages in its place, else none.
+        """
+        unique = next(iter(facts.keys - {step.version.key for step in cut}), ())
+        if not unique and facts.changes == len(facts.truncates) and not cut[0].version.key:
+            # No row that could say; what the lake's table was made with still holds.
+            description = LakeTable(self.session, self.path(facts.table)).describe()
+            unique = description.key if description else ()
+        return [step.version.key or unique for step in cut]
 
     def path(self, table: TableId) -> str:
         """Where a table's mirror is."""
@@ -159,16 +171,18 @@ class Applier:
         target = LakeTable(session, self.path(table))
         description = target.describe()
         if description is None:
-            target.create(_readable(batch.steps[0][0].version), batch.key)
+            target.create(_readable(batch.steps[0].step.version), batch.steps[0].key)
         app = self.identity(work.checkpoint_id, table)
-        for index, (step, changes) in enumerate(batch.steps):
+        unknown: list[str] = []
+        for index, one in enumerate(batch.steps):
             phases = [
                 Identity(app, work.batch_id, index * _PHASES + phase, work.note)
                 for phase in range(_PHASES)
             ]
-            self._step(target, batch, step, changes, phases)
+            unknown += self._step(target, table, one, phases)
         reached("table_committed", work.batch_id, str(table))
-        return Applied(table, target.path, target.version(), batch.facts.changes, target.id())
+        changes = batch.facts.changes
+        return Applied(table, target.path, target.version(), changes, target.id(), tuple(unknown))
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Remove the rows that a completed snapshot did not contain."""
@@ -187,14 +201,11 @@ class Applier:
         return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
 
     def _step(
-        self,
-        target: LakeTable,
-        batch: TableBatch,
-        step: Step,
-        changes: DataFrame,
-        phases: list[Identity],
-    ) -> None:
+        self, target: LakeTable, table: TableId, one: StepBatch, phases: list[Identity]
+    ) -> tuple[str, ...]:
+        """One step's commits; returns what of its DDL only MySQL knows, in words."""
         wipe, backfill, write = phases
+        step, key = one.step, one.key
         gone = [f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"] if step.wipe else []
         gone += [f"{RESERVED_COLUMN}.position <= {step.reset.sql()}"] if step.reset else []
         if gone:
@@ -202,19 +213,20 @@ class Applier:
             self.committer.once(
                 target, wipe, lambda: target.delta().delete(older), may_do_nothing=True
             )
-            reached("step_committed", wipe.batch, str(batch.facts.table))
-        self._evolve(target, step, backfill)
-        good = changes.filter(F.col("reason").isNull())
+            reached("step_committed", wipe.batch, str(table))
+        unknown = self._evolve(target, step, key, backfill)
+        good = one.changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.columns]
-        if batch.key:
-            source = merge.mirror_source(dedup.winners(good, batch.key))
-            plan = merge.mirror_plan(columns, batch.key)
+        if key:
+            source = merge.mirror_source(dedup.winners(good, key))
+            plan = merge.mirror_plan(columns, key)
             self.committer.once(target, write, lambda: _merge(target, source, plan))
         else:
             self.committer.once(
                 target, write, lambda: self._merge_multiset(target, good, columns, write)
             )
-        reached("step_committed", write.batch, str(batch.facts.table))
+        reached("step_committed", write.batch, str(table))
+        return unknown
 
     def _merge_multiset(
         self,
@@ -241,27 +253,48 @@ class Applier:
         finally:
             source.unpersist()
 
-    def _evolve(self, target: LakeTable, step: Step, identity: Identity) -> None:
+    def _evolve(
+        self, target: LakeTable, step: Step, key: tuple[str, ...], identity: Identity
+    ) -> tuple[str, ...]:
+        """Bring the table to the step's schema; returns what only MySQL knows of it.
+
+        A crash between a metadata change and the commit after it leaves the columns there and the
+        values not, so values are decided from the two schema versions, not from the lake's columns.
+        """
+        version = _readable(step.version)
+        before = step.previous.columns if step.previous else ()
+        types = {column.name: column_type(column).delta for column in before}
+        known: evolve.Plan = evolve.Nothing()
+        if before:
+            known = evolve.plan(evolve.Held(types, not key), version, before, keyed=bool(key))
+        if not self.committer.holds(target, identity):
+            self._change(target, step, key, identity)
+            if isinstance(known, evolve.AddColumns) and known.defaults:
+                delta = {column.name: column_type(column).delta for column in known.columns}
+                values: dict[str, str | Column] = {
+                    quoted(name): F.lit(text).cast(delta[name]) for name, text in known.defaults
+                }
+                older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
+                self.committer.once(target, identity, lambda: target.delta().update(older, values))
+        moved = (f"the rows that came with {step.moved}",) if step.moved else ()
+        return (*moved, *known.unknown)
+
+    def _change(
+        self, target: LakeTable, step: Step, key: tuple[str, ...], identity: Identity
+    ) -> None:
+        """What the table's own columns need."""
         description = target.describe()
         assert description is not None
-        decision = evolve.plan(description.columns, step.version)
-        if isinstance(decision, evolve.Refusal):
-            raise _unsupported(step.version.table, decision.reason, step.version.ddl)
-        if isinstance(decision, evolve.AddColumns):
+        held = evolve.Held(description.columns, description.multiset)
+        before = step.previous.columns if step.previous else ()
+        decision = evolve.plan(held, step.version, before, keyed=bool(key))
+        if description.key != key:
+            target.set_key(key)
+        if isinstance(decision, evolve.Rewrite):
+            rewrite = decision.columns
+            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key))
+        elif isinstance(decision, evolve.AddColumns):
             target.add_columns(decision)
-        if step.previous is None:
-            return
-        # Decided from the two schema versions, not from the lake's columns: after a crash between
-        # the ALTER and this commit the columns are there and the values are not.
-        held = {c.name: column_type(c).delta for c in step.previous.columns}
-        added = evolve.plan(held, step.version)
-        if isinstance(added, evolve.AddColumns) and added.defaults:
-            types = {c.name: column_type(c).delta for c in added.columns}
-            values: dict[str, str | Column] = {
-                quoted(name): F.lit(text).cast(types[name]) for name, text in added.defaults
-            }
-            older = f"{RESERVED_COLUMN}.position < {step.version.position.sql()}"
-            self.committer.once(target, identity, lambda: target.delta().update(older, values))
 
     def _own_session(self) -> SparkSession:
         if not hasattr(self._local, "session"):
@@ -312,16 +345,3 @@ def _readable(version: SchemaVersion) -> SchemaVersion:
                 exit_code=Exit.FAILED,
             ) from None
     return version
-
-
-def _unsupported(table: TableId, reason: str, ddl: str) -> IngestError:
-    statement = " ".join(ddl.split())[:200]
-    return IngestError(
-        "E-DDL-UNSUPPORTED",
-        f"{table}: {reason} ({statement}).",
-        means="Applying it would lose or silently NULL data, so the batch was not applied; its "
-        "changes stay in Kafka, other batches wait behind it.",
-        remedy="exclude the table with a `!` pattern, or take it into a pipeline of another name, "
-        "which starts with a snapshot of the new shape.",
-        exit_code=Exit.FAILED,
-    )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingest.ddl import dropped_database, renamed_tables
 from ingest.mysql_types import Column
 from ingest.position import Position, file_number
 from ingest.topics import TableId
@@ -32,6 +33,9 @@ class SchemaVersion:
     offset: int = 0
     """Where in the schema-change topic it stands."""
     from_snapshot: bool = False
+    moved_from: TableId | None = None
+    """The table had another name until now: its rows are not those that stood under this name, and
+    no change brings them."""
 
 
 @dataclass
@@ -51,20 +55,35 @@ class Catalog:
             return []
         position = Position(epoch, file_number(source["file"]), source["pos"], source["row"] or 0)
         from_snapshot = source.get("snapshot") not in (None, "false")
+        statement = str(record.get("ddl") or "")
+        database = str(record.get("databaseName") or "")
+        moved_from: dict[TableId, TableId] = {}
+        gone: set[TableId] = set()
+        if not from_snapshot:
+            moved_from = {new: old for old, new in renamed_tables(statement, database)}
+            name = dropped_database(statement)
+            gone = {table for table in self.versions if table.database == name}
+            gone |= set(moved_from.values())
         brought = []
+        for other in sorted(gone & set(self.versions)):
+            left = SchemaVersion(other, position, "DROP", (), (), statement, offset)
+            self.versions[other].append(left)
+            brought.append(left)
         for change in record.get("tableChanges") or []:
             if change["type"] == "DROP" and from_snapshot:
                 continue
             table = change.get("table") or {}
+            named = _table_id(change["id"])
             version = SchemaVersion(
-                table=_table_id(change["id"]),
+                table=named,
                 position=position,
                 kind=change["type"],
                 columns=tuple(Column.from_json(column) for column in table.get("columns", ())),
                 key=tuple(table.get("primaryKeyColumnNames", ())),
-                ddl=str(record.get("ddl") or ""),
+                ddl=statement,
                 offset=offset,
                 from_snapshot=from_snapshot,
+                moved_from=moved_from.get(named),
             )
             self.versions.setdefault(version.table, []).append(version)
             brought.append(version)
@@ -94,6 +113,21 @@ class Catalog:
         """
         known = [v for v in self._ordered(table) if v.position <= position]
         return known[-1] if known else None
+
+    def pending(
+        self, table: TableId, applied: Position | None, streamed: Position
+    ) -> Position | None:
+        """The newest DDL of a table after ``applied`` and up to ``streamed``; snapshots' own records
+        are none. None when there is none.
+        """
+        found = [
+            version.position
+            for version in self.versions.get(table, ())
+            if not version.from_snapshot
+            and (applied is None or version.position > applied)
+            and version.position <= streamed
+        ]
+        return max(found, default=None)
 
     def between(self, table: TableId, low: Position | None, high: Position) -> list[SchemaVersion]:
         """Versions of a table after ``low`` (None: from the beginning) and up to ``high``."""

@@ -69,14 +69,9 @@ class Committer:
         Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
         its marker, which would mean that something else stood in the session's configuration.
         """
-        place = (table.path, identity.app_id)
-        if place not in self._known:
-            self._known[place] = Marker.parse(table.committed(identity.app_id) or 0)
-        held = self._known[place]
-        if held.term > self.term:
-            raise LeaseLostError(f"term {held.term} has committed to {table.path}")
-        if held.place >= (identity.batch, identity.step):
+        if self.holds(table, identity):
             return False
+        place = (table.path, identity.app_id)
         self.refuse_lost()
         marker = Marker(self.term, identity.batch, identity.step)
         before = self._continued(table)
@@ -87,6 +82,16 @@ class Committer:
         self._known[place] = marker
         self._versions[table.path] = table.version()
         return True
+
+    def holds(self, table: LakeTable, identity: Identity) -> bool:
+        """True when this commit, or one after it, stands in the table."""
+        place = (table.path, identity.app_id)
+        if place not in self._known:
+            self._known[place] = Marker.parse(table.committed(identity.app_id) or 0)
+        held = self._known[place]
+        if held.term > self.term:
+            raise LeaseLostError(f"term {held.term} has committed to {table.path}")
+        return held.place >= (identity.batch, identity.step)
 
     def begin_anew(self) -> None:
         """Every table was looked at again and what others did there was decided upon."""

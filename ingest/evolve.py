@@ -1,19 +1,31 @@
-"""From a lake table's columns and a new schema version to a plan, or a refusal. Pure.
+"""From a lake table's columns and a new schema version to a plan. Pure.
 
-Today's reach: columns are added (existing rows get NULL, or the constant default that MySQL gave
-them); a change that keeps every column's Delta type needs nothing. What would lose or silently
-NULL data is refused with its statement, and the table's changes stay in Kafka.
+Three ways: nothing to do, columns to add (metadata only), or the table to rewrite in one commit, each
+column from an expression over the old ones. What only MySQL knows (the value that an expression
+default gave to existing rows, a conversion that may round or cut) is named, and the table is taken
+again; until then the plan keeps what is known to be right and leaves the rest NULL under an open gap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ingest import ddl
 from ingest.catalog import SchemaVersion
-from ingest.mysql_types import Column, Kind, column_type
+from ingest.mysql_types import Column, ColumnType, Kind, column_type
+from ingest.names import quoted
 
 _CONSTANT_KINDS = {Kind.INTEGER, Kind.UNSIGNED_BIGINT, Kind.DECIMAL, Kind.TEXT, Kind.DOUBLE}
+_IMPLICIT = {
+    Kind.INTEGER: "0",
+    Kind.UNSIGNED_BIGINT: "0",
+    Kind.DECIMAL: "0",
+    Kind.FLOAT: "0",
+    Kind.DOUBLE: "0",
+    Kind.TEXT: "",
+}
+"""What MySQL gives existing rows in a new column that is NOT NULL and has no default."""
 
 
 @dataclass(frozen=True)
@@ -22,46 +34,204 @@ class AddColumns:
 
     columns: tuple[Column, ...]
     defaults: tuple[tuple[str, str], ...]
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the rewritten table: name, Delta type, and its value as SQL over the old ones."""
+
+    name: str
+    delta: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """All columns of the table, in the source's order. ``unknown``: what only MySQL knows, in words."""
+
+    columns: tuple[Field, ...]
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Nothing:
     """The lake's columns already fit."""
 
+    unknown: tuple[str, ...] = ()
+
+
+Plan = AddColumns | Rewrite | Nothing
+
 
 @dataclass(frozen=True)
-class Refusal:
-    """Why this change cannot be applied without losing something."""
+class Held:
+    """The table as the lake holds it. ``columns``: name to Delta type, without ours; ``multiset``:
+    rows are told apart by their content, so a changed column changes what every row is.
+    """
 
-    reason: str
+    columns: Mapping[str, str]
+    multiset: bool = False
 
 
-def plan(lake: Mapping[str, str], version: SchemaVersion) -> AddColumns | Nothing | Refusal:
-    """Compare the lake's columns (name to Delta type, without ours) with a schema version."""
-    wanted = {column.name: column_type(column).delta for column in version.columns}
-    gone = [name for name in lake if name not in wanted]
-    if gone:
-        return Refusal(f"the column {gone[0]!r} was dropped or renamed")
-    for name, delta in wanted.items():
-        if name in lake and _plain(lake[name]) != _plain(delta):
-            return Refusal(f"the column {name!r} changed from {lake[name]} to {delta}")
-    added = tuple(column for column in version.columns if column.name not in lake)
-    if not added:
-        return Nothing()
-    defaults = []
-    for column in added:
-        if column.default is not None:
-            if column_type(column).kind not in _CONSTANT_KINDS:
-                return Refusal(
-                    f"only MySQL knows what existing rows hold in the new column {column.name!r}"
-                )
-            defaults.append((column.name, column.default))
-        elif not column.optional:
-            return Refusal(
-                f"the new column {column.name!r} is NOT NULL without a default, so existing rows "
-                "got MySQL's implicit value"
-            )
-    return AddColumns(added, tuple(defaults))
+def plan(
+    held: Held, version: SchemaVersion, previous: Sequence[Column] = (), *, keyed: bool = True
+) -> Plan:
+    """Compare the lake's table with a schema version; ``previous``: the columns of the one before,
+    when ``version`` is a DDL that has just happened; ``keyed``: the source's table has a key now.
+    """
+    said = ddl.column_changes(version.ddl) if previous else ddl.ColumnChanges()
+    before = {column.name.lower(): column for column in previous}
+    fields, added, defaults, unknown = [], [], [], []
+    moved = False
+    for column in version.columns:
+        kind = column_type(column)
+        origin = _origin(said, column.name, held)
+        if origin is None:
+            default, why = _default(column, column.name.lower() in said.computed)
+            added.append(column)
+            unknown += [why] if why else []
+            if default is not None:
+                defaults.append((column.name, default))
+            value = _literal(default, kind.delta)
+        else:
+            old = before.get(origin.lower())
+            value, why = _converted(origin, held.columns[origin], old, column, kind)
+            unknown += [why] if why else []
+            moved = moved or origin != column.name or value != quoted(origin)
+        fields.append(Field(column.name, kind.delta, value))
+    origins = {_origin(said, column.name, held) for column in version.columns}
+    gone = set(held.columns) - origins
+    another = not keyed and list(held.columns) != [field.name for field in fields]
+    if moved or gone or another or held.multiset == keyed:
+        return Rewrite(tuple(fields), tuple(unknown))
+    if added:
+        return AddColumns(tuple(added), tuple(defaults), tuple(unknown))
+    return Nothing(tuple(unknown))
+
+
+def _origin(said: ddl.ColumnChanges, column: str, held: Held) -> str | None:
+    """The lake's column that a column was; its own name when the lake has renamed it already."""
+    found = said.origin(column, list(held.columns))
+    before = {new: old for old, new in said.renamed.items()}.get(column.lower())
+    lower = {name.lower() for name in held.columns}
+    if found is None and before and before not in lower and column in held.columns:
+        return column
+    return found
+
+
+def _default(column: Column, computed: bool) -> tuple[str | None, str]:
+    """What existing rows hold in a new column, as text (None: NULL), and why nobody can say."""
+    kind = column_type(column).kind
+    nobody = f"what existing rows hold in the new column {column.name!r}"
+    if computed or column.generated:
+        return None, nobody
+    if column.default is not None:
+        return (column.default, "") if kind in _CONSTANT_KINDS else (None, nobody)
+    if column.optional:
+        return None, ""
+    if kind in _IMPLICIT and not column.labels:
+        return _IMPLICIT[kind], ""
+    return None, nobody
+
+
+def _literal(text: str | None, delta: str) -> str:
+    if text is None:
+        return f"CAST(NULL AS {delta})"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"CAST('{escaped}' AS {delta})"
+
+
+def _converted(
+    origin: str, delta: str, old: Column | None, new: Column, kind: ColumnType
+) -> tuple[str, str]:
+    """The value of a column that was there before, as SQL, and what of it only MySQL knows."""
+    same = _plain(delta) == _plain(kind.delta)
+    if same and (old is None or _keeps_values(old, new)):
+        return quoted(origin), ""
+    if not same and _widens(_plain(delta), _plain(kind.delta), old, new):
+        return f"CAST({quoted(origin)} AS {kind.delta})", ""
+    why = f"what {new.type_name} made of the values of {origin!r}"
+    return (quoted(origin) if same else f"CAST(NULL AS {kind.delta})"), why
+
+
+def _keeps_values(old: Column, new: Column) -> bool:
+    """True when a change between two types of one Delta type leaves every value as it is."""
+    if new.generated and not old.generated:
+        return False
+    was, now = column_type(old), column_type(new)
+    if was.kind is not now.kind or was.digits != now.digits:
+        return False
+    if old.labels or new.labels:
+        return set(old.labels) <= set(new.labels) and bool(old.labels)
+    if was.kind is Kind.INTEGER:
+        return _holds(old, new)
+    charset = new.charset in (old.charset, "utf8mb4")
+    fixed = was.kind is Kind.BINARY and new.type_name.upper() == "BINARY"
+    if fixed and old.length != new.length:
+        return False  # MySQL pads with zero bytes
+    return charset and _capacity(old) <= _capacity(new)
+
+
+_CAPACITY = {
+    "TINYTEXT": 2**8,
+    "TINYBLOB": 2**8,
+    "TEXT": 2**16,
+    "BLOB": 2**16,
+    "MEDIUMTEXT": 2**24,
+    "MEDIUMBLOB": 2**24,
+    "LONGTEXT": 2**32,
+    "LONGBLOB": 2**32,
+    "JSON": 2**32,
+}
+
+
+def _capacity(column: Column) -> int:
+    """How much a column holds: characters, bytes, bits or fraction digits."""
+    return _CAPACITY.get(column.type_name.upper(), column.length or 0)
+
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+
+_BYTES = {"TINYINT": 1, "SMALLINT": 2, "MEDIUMINT": 3, "INT": 4, "INTEGER": 4, "BIGINT": 8}
+
+
+def _holds(old: Column, new: Column) -> bool:
+    """True when an integer type holds every value of another."""
+    (was, was_unsigned), (now, now_unsigned) = _integer(old), _integer(new)
+    if was_unsigned == now_unsigned:
+        return bool(was and now) and was <= now
+    return was_unsigned and was < now
+
+
+def _integer(column: Column) -> tuple[int, bool]:
+    words = column.type_name.upper().split()
+    return _BYTES.get(words[0], 0), "UNSIGNED" in words
+
+
+def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> bool:
+    """True when every value of the old Delta type is the same value in the new one."""
+    kind = column_type(new).kind
+    if old_delta in _INTEGERS:
+        rank = _INTEGERS.index(old_delta)
+        if kind in (Kind.INTEGER, Kind.UNSIGNED_BIGINT):
+            if old is not None:
+                return _holds(old, new)
+            return new_delta in _INTEGERS and rank < _INTEGERS.index(new_delta)
+        if kind is Kind.DECIMAL:
+            precision, scale = _decimal(new_delta)
+            return precision - scale >= (3, 5, 10, 19)[rank]
+        return kind is Kind.DOUBLE and rank < _INTEGERS.index("bigint")
+    if old_delta.startswith("decimal") and kind is Kind.DECIMAL:
+        (p, s), (q, t) = _decimal(old_delta), _decimal(new_delta)
+        return t >= s and q - t >= p - s
+    return (old_delta, new_delta) in {("float", "double"), ("date", "timestamp_ntz")}
+
+
+def _decimal(delta: str) -> tuple[int, int]:
+    precision, _, scale = delta.removeprefix("decimal(").removesuffix(")").partition(",")
+    return int(precision), int(scale)
 
 
 def _plain(delta: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ingest.names import RESERVED_COLUMN, quoted
@@ -38,6 +38,12 @@ def mirror_source(winners: DataFrame) -> DataFrame:
     """``op, position, committed_at, row`` to the source's columns, ``_ingest`` and ``_op``."""
     meta = F.struct("position", "op", "committed_at").cast(META_TYPE)
     return winners.select("row.*", meta.alias(RESERVED_COLUMN), F.col("op").alias("_op"))
+
+
+def meta_of(rows: DataFrame) -> Column:
+    """The reserved column of rows that have one already, of a multiset's, too."""
+    fields = [rows[RESERVED_COLUMN][name] for name in ("position", "op", "committed_at")]
+    return F.struct(*fields).cast(META_TYPE)
 
 
 def mirror_plan(columns: Sequence[str], key: Sequence[str]) -> MergePlan:

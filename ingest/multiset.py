@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest.merge import MergePlan
@@ -28,6 +28,23 @@ META_TYPE = (
 """The reserved column of a multiset: also the SHA-256 of the row's content, and its ordinal."""
 
 
+def content(row: Column) -> Column:
+    """What tells rows apart: a hash of all source columns in their order, NULLs included."""
+    return F.sha2(F.to_json(row, {"ignoreNullFields": "false"}), 256)
+
+
+def meta_of(rows: DataFrame) -> Column:
+    """The reserved column for rows that have one already: content and ordinal made anew, since
+    columns that came or went change both.
+    """
+    columns = [F.col(quoted(name)) for name in rows.columns if name != RESERVED_COLUMN]
+    hashed = content(F.struct(*columns))
+    old = F.col(RESERVED_COLUMN)
+    ordinal = F.row_number().over(Window.partitionBy(hashed).orderBy(old["position"]))
+    place = [old[name].alias(name) for name in ("position", "op", "committed_at")]
+    return F.struct(*place, hashed.alias("content"), ordinal.alias("ordinal")).cast(META_TYPE)
+
+
 def net_changes(changes: DataFrame) -> DataFrame:
     """Changes of a table (``decode.typed`` with before images) to one row per content.
 
@@ -42,7 +59,7 @@ def net_changes(changes: DataFrame) -> DataFrame:
     )
     place = F.struct("position", "op", "committed_at")
     return (
-        parts.withColumn("content", F.sha2(F.to_json("row", {"ignoreNullFields": "false"}), 256))
+        parts.withColumn("content", content(F.col("row")))
         .groupBy("content")
         .agg(
             F.first("row").alias("row"),

@@ -56,6 +56,10 @@ class Column:
     optional: bool
     charset: str | None = None
     default: str | None = None
+    labels: tuple[str, ...] = ()
+    """Of an ENUM or SET, as the DDL quotes them."""
+    generated: bool = False
+    """AUTO_INCREMENT or ON UPDATE CURRENT_TIMESTAMP: MySQL gives the value (facts.md A0.14)."""
 
     @classmethod
     def from_json(cls, column: Mapping[str, Any]) -> Column:
@@ -68,6 +72,8 @@ class Column:
             optional=bool(column.get("optional")),
             charset=column.get("charsetName"),
             default=column.get("defaultValueExpression"),
+            labels=tuple(column.get("enumValues") or ()),
+            generated=bool(column.get("generated")) or bool(column.get("autoIncremented")),
         )
 
 

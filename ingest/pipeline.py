@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import __version__, decode, dedup, manifest, quarantine, snapshots, states
+from ingest import __version__, decode, dedup, manifest, pending, quarantine, snapshots, states
 from ingest.apply import Applier, TableBatch, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -149,11 +149,27 @@ class Batches:
             return
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
         streamed = max((position for position in known if position), default=None)
+        if streamed is not None:
+            self._apply_ddl(streamed)
         for cleanup in snapshots.awaited(self._schemas.catalog, newest.tables):
             if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self._settle(cleanup)
         for request in self._requests.look():
             self._complete(request)
+
+    def _apply_ddl(self, streamed: Position) -> None:
+        """DDLs that no change of their table has followed yet, once all before them is applied."""
+        assert self.newest is not None
+        self._schemas.read_to_end()
+        waiting = pending.pending(self._schemas.catalog, self.newest.tables, streamed)
+        ready = {
+            str(table): upto
+            for table, upto in waiting.items()
+            if self._is_applied(Cleanup(table, upto))
+        }
+        if ready:
+            note = Note(self._next, self.checkpoint_id, ddl=ready)
+            self._work(self._log.read({}), note)
 
     def _complete(self, request: Request) -> None:
         """A table that was taken again: done once its snapshot is whole and applied."""
@@ -180,11 +196,12 @@ class Batches:
         newest = self.newest
         assert newest is not None
         if cleanup not in self._awaited:
-            names = self.pipeline.source.topic_names
-            topic = topic_of(self.pipeline.name, cleanup.table, names)
-            self._awaited[cleanup] = self._log.ends([topic])
+            self._awaited[cleanup] = self._log.ends([self._topic(cleanup.table)])
         ends = self._awaited[cleanup]
         return all(newest.ends.get(place, 0) >= end for place, end in ends.items())
+
+    def _topic(self, table: TableId) -> str:
+        return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
 
     def _settle(self, cleanup: Cleanup) -> None:
         place = (str(cleanup.table), cleanup.below)
@@ -226,6 +243,8 @@ class Batches:
         changes = self._marked(decode.changes(batch, self._epochs), touched).persist()
         try:
             facts, counts = gather(changes)
+            states_before = previous.tables if previous else {}
+            facts = {**pending.without_changes(note.ddl, catalog, states_before), **facts}
             if counts.regressed:
                 raise regression(counts.regressed, previous)
             tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
@@ -247,6 +266,8 @@ class Batches:
                 table.release()
             changes.unpersist()
         reached("manifest_committed", note.batch_id)
+        # A crash before this: the next start asks for the tables of all open gaps.
+        self._requests.ask(sorted(str(one.table) for one in applied if one.unknown))
         self._log.publish(entry.ends)
         reached("offsets_committed", note.batch_id)
         self._report(BatchReport(entry))
@@ -341,7 +362,7 @@ class Batches:
                 self._log.topic_ids(new) if (new := states.unnamed(previous, touched)) else {},
             ),
             tables=states.table_states(previous, facts, applied, self._schemas.catalog),
-            gaps=previous.gaps if previous else (),
+            gaps=states.gaps(previous, applied, note.ranges, note.batch_id, self._topic),
             changes=sum(f.changes for f in facts.values()),
             rejects=0,
             position=max(positions, default=None),

@@ -53,7 +53,12 @@ class Request:
         return cls(**{**found, "below": Position.from_mapping(found["below"])})
 
 
-def request(pipeline: Pipeline, tables: Sequence[str], say: Callable[[str], None]) -> list[Request]:
+def request(
+    pipeline: Pipeline,
+    tables: Sequence[str],
+    say: Callable[[str], None],
+    requests: Requests | None = None,
+) -> list[Request]:
     """Ask for these tables; the running job (or the next) brings it to its end."""
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
@@ -67,7 +72,7 @@ def request(pipeline: Pipeline, tables: Sequence[str], say: Callable[[str], None
                 "INCREMENTAL" if mysql.primary_key(cursor, table) else "BLOCKING"
             )
             made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below))
-    requests = Requests(pipeline)
+    requests = requests or Requests(pipeline)
     for one in made:
         requests.add(one)
         requests.send(one)
@@ -113,10 +118,18 @@ class Requests:
     """Open requests, kept in the lake, and what the connector says of them."""
 
     pipeline: Pipeline
+    say: Callable[[str], None] = lambda _: None
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
     _completed: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
+
+    def ask(self, tables: Sequence[str]) -> None:
+        """Take these tables again, unless that is asked for already."""
+        asked = {one.table for one in self.open()} if tables else set()
+        missing = [table for table in tables if table not in asked]
+        if missing:
+            request(self.pipeline, missing, self.say, self)
 
     def add(self, one: Request) -> None:
         """Keep it until it is done."""

@@ -11,12 +11,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -44,14 +46,17 @@ from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local
-from ingest.stream_failure import Again, again
+from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
 
 _WORKER_RESTART = 60.0
 """Seconds that `--once` waits for a Connect worker that does not answer."""
 
-_RESTARTS = 5
+_RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
+_LONGEST_PAUSE = 15.0
+"""Seconds before such a decision; the first ones follow sooner, all of them within a minute and a
+half, in which a broker has long restarted."""
 
 Say = Callable[[str], None]
 
@@ -91,7 +96,8 @@ class Run:
             lease.release()
             active = SparkSession.getActiveSession() or spark
             if active is not None:
-                active.stop()
+                with suppress(Py4JNetworkError, ConnectionRefusedError):  # it is gone already
+                    active.stop()
 
     def _hold(
         self,
@@ -120,9 +126,14 @@ class Run:
         tries = 0
         while True:
             self._applied = 0
-            ended = self._stream(
-                spark, committer, supervisor, once=once, from_beginning=from_beginning
-            )
+            try:
+                ended = self._stream(
+                    spark, committer, supervisor, once=once, from_beginning=from_beginning
+                )
+            except (IngestError, PySparkException, Py4JJavaError) as failure:
+                ended = again(failure, self.log)
+            except (Py4JNetworkError, ConnectionRefusedError):
+                raise spark_died(self.log) from None
             if ended is None or self._stop.is_set():
                 return
             tries = 1 if self._applied else tries + 1
@@ -130,7 +141,7 @@ class Run:
             if tries > _RESTARTS:
                 raise ended.error
             self.say(f"{ended.reason}; deciding anew where to go on")
-            self._stop.wait(tries)
+            self._stop.wait(min(2.0 ** (tries - 1), _LONGEST_PAUSE))
 
     def stop(self) -> None:
         """End the run after the batch in hand."""
@@ -183,7 +194,7 @@ class Run:
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(spark, self.pipeline, checkpoint)
         schemas = kafka.SchemaTopic(self.pipeline, epochs)
-        requests = resync.Requests(self.pipeline)
+        requests = resync.Requests(self.pipeline, self.say)
         batches = Batches(
             spark,
             self.pipeline,
@@ -202,7 +213,7 @@ class Run:
                 lambda: self._look(spark, committer, from_beginning=from_beginning),
                 self.say,
             )
-            self._take_again(start, facts)
+            self._take_again(start, facts, requests)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
             query = self._start(spark, batches, starting, once=once)
@@ -225,13 +236,13 @@ class Run:
         places = kafka.partitions(self.pipeline)
         return startup.gather(spark, self.pipeline, places, from_beginning=from_beginning)
 
-    def _take_again(self, start: Start, facts: StartFacts) -> None:
-        """Ask the connector for what Kafka has lost."""
+    def _take_again(self, start: Start, facts: StartFacts, requests: resync.Requests) -> None:
+        """Ask the connector for what Kafka has lost, and for what a crash left unasked."""
         if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
             Connector(self.pipeline).restart()
-        if start.resync:
-            resync.request(self.pipeline, start.resync, self.say)
+        gaps = facts.newest.gaps if facts.newest else ()
+        requests.ask(sorted({*start.resync, *(gap.table for gap in gaps if gap.is_open)}))
 
     def _checkpoint(
         self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts
@@ -303,6 +314,9 @@ class Run:
                 if not query.status["isTriggerActive"] and self._in_hand.acquire(blocking=False):
                     try:
                         batches.clean_up(supervisor.streaming())
+                    except IngestError as failure:
+                        if not failure.may_pass:  # a server is away: nothing depends on when
+                            raise
                     finally:
                         self._in_hand.release()
                 if self._stop.is_set():

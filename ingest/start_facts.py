@@ -17,7 +17,8 @@ class Note:
 
     ``ranges``: the batch's Kafka ranges that hold anything. ``schema_offset``: how much of the
     schema-change topic the batch had seen. ``cleanup``: table and position, for a batch that only
-    removes what a completed snapshot did not contain.
+    removes what a completed snapshot did not contain. ``ddl``: tables and up to where DDLs of theirs
+    are applied without any change after them.
     """
 
     batch_id: int
@@ -25,6 +26,7 @@ class Note:
     ranges: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
     schema_offset: int = 0
     cleanup: tuple[str, Position] | None = None
+    ddl: Mapping[str, Position] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
@@ -39,6 +41,8 @@ class Note:
         }
         if self.cleanup:
             content["cleanup"] = [self.cleanup[0], self.cleanup[1].as_dict()]
+        if self.ddl:
+            content["ddl"] = {name: position.as_dict() for name, position in self.ddl.items()}
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -54,6 +58,7 @@ class Note:
             {place: (starts[place], end) for place, end in ends.items()},
             found["schema"],
             (cleanup[0], Position.from_mapping(cleanup[1])) if cleanup else None,
+            {name: Position.from_mapping(at) for name, at in found.get("ddl", {}).items()},
         )
 
 

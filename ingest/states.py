@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ingest import snapshots
 from ingest.catalog import Catalog
-from ingest.manifest import Entry, HighWater, Place, TableState
+from ingest.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.position import Position
 from ingest.steps import Applied, TableFacts
 from ingest.topics import TableId
@@ -47,6 +47,24 @@ def table_states(
             else state.run,
         )
     return tables
+
+
+def gaps(
+    previous: Entry | None,
+    applied: list[Applied],
+    ranges: Mapping[Place, tuple[int, int]],
+    batch_id: int,
+    topic: Callable[[TableId], str],
+) -> tuple[Gap, ...]:
+    """The gaps before, and those of DDLs of which only MySQL knows what they did to existing rows."""
+    found = list(previous.gaps if previous else ())
+    for one in applied:
+        if one.unknown:
+            name = topic(one.table)
+            end = ranges.get((name, 0), (0, 0))[1]
+            reason = f"only MySQL knows {' and '.join(one.unknown)}"
+            found.append(Gap(str(one.table), name, 0, end, end, reason, batch_id))
+    return tuple(found)
 
 
 def high_water(

@@ -48,6 +48,11 @@ class TableFacts:
     reread: Position | None = None
     """The first row of an incremental snapshot in this batch."""
 
+    @classmethod
+    def nothing(cls, table: TableId, low: Position, high: Position) -> TableFacts:
+        """No change at all: DDLs after ``low`` and up to ``high`` are to be applied."""
+        return cls(table, 0, low, high, {}, None, (), frozenset())
+
     @staticmethod
     def combine(rows: Iterable[Mapping[str, Any]]) -> dict[TableId, TableFacts]:
         """From rows per (database, table, topic, partition). Refuses a topic with two tables."""
@@ -114,13 +119,14 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
 
 @dataclass(frozen=True)
 class Applied:
-    """A table as a batch left it."""
+    """A table as a batch left it. ``unknown``: what only MySQL knows of the DDLs in it, in words."""
 
     table: TableId
     path: str
     version: int
     changes: int
     id: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,7 @@ class Step:
     ``previous``: the schema version before, when this step begins with a DDL.
     ``reset``: rows up to this position are removed first: an attempt at a snapshot began again, and
     in a table without a key its rows cannot be told from those of the attempt before.
+    ``moved``: the table came by this name from another one, so only MySQL knows its rows.
     """
 
     start: Position | None
@@ -139,6 +146,7 @@ class Step:
     wipe: Position | None = None
     previous: SchemaVersion | None = None
     reset: Position | None = None
+    moved: TableId | None = None
 
 
 def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:
@@ -156,18 +164,23 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
     wipe: Position | None = None
     previous: SchemaVersion | None = None
     emptied = False
+    # A table that is seen for the first time may have come with rows that nothing will mention.
+    moved = version.moved_from if applied is None else None
     ddl = catalog.between(facts.table, begin, facts.high)
     for cut in sorted({v.position for v in ddl} | set(facts.truncates)):
-        found.append(Step(start, cut, version, wipe, previous))
+        found.append(Step(start, cut, version, wipe, previous, moved=moved))
         at_cut = [v for v in ddl if v.position == cut]
-        dropped = any(v.kind == "DROP" for v in at_cut)
+        moved = at_cut[-1].moved_from if at_cut else None
+        # Another table took the place of this one: what stands here is readable until the other's
+        # rows are read.
+        dropped = moved is None and any(v.kind == "DROP" for v in at_cut)
         wipe = cut if dropped or cut in facts.truncates else None
         previous = version if at_cut and not dropped and not emptied else None
         if at_cut and not dropped:
             version = at_cut[-1]
         emptied = dropped
         start = cut
-    return [*found, Step(start, None, version, wipe, previous)]
+    return [*found, Step(start, None, version, wipe, previous, moved=moved)]
 
 
 def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> SchemaVersion:

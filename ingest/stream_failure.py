@@ -49,6 +49,18 @@ def _mended_by_deciding(failure: Exception) -> str:
     return ""
 
 
+def spark_died(log: Path) -> IngestError:
+    """The JVM is gone, and nothing can be begun anew inside this process."""
+    return IngestError(
+        "E-SPARK-DIED",
+        "Spark's process has ended by itself, most often because its memory did not suffice.",
+        means="The batch in hand was not published; the next run finishes it.",
+        remedy=f"raise `spark.driver_memory` (or lower `spark.max_changes_per_batch`) and run again; "
+        f"{log} may say more.",
+        exit_code=Exit.FAILED,
+    )
+
+
 def _changing_below(log: Path) -> IngestError:
     return IngestError(
         "E-START-AGAIN",

@@ -83,8 +83,16 @@ _LASTING = (
         "Debezium cannot read that statement; report it, and see docs/operations.md for the way on",
     ),
     (
-        r"not configured to use a (ROW|FULL)|internal schema size",
+        r"not configured to use a (ROW|FULL)",
         "set binlog_format=ROW and binlog_row_image=FULL, for every session, then run again",
+    ),
+    (
+        r"internal schema size",
+        (
+            "either a session wrote without binlog_row_image=FULL (set it for every session), or Debezium "
+            "misread a DDL such as two columns that swapped their names; then `ingest resync FILE --all` "
+            "takes every table again"
+        ),
     ),
     (
         r"RecordTooLarge|larger than \d+, which is the value of the max.request.size",

@@ -9,10 +9,11 @@ from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ingest import merge, multiset
 from ingest.catalog import SchemaVersion
-from ingest.evolve import AddColumns
+from ingest.evolve import AddColumns, Field
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, quoted
 from ingest.storage import Storage
@@ -26,11 +27,14 @@ _NEEDS_MAPPING = set(" ,;{}()\n\t=")
 
 @dataclass(frozen=True)
 class Description:
-    """A lake table: its columns (name to Delta type, ours left out), its key, its version."""
+    """A lake table: its columns (name to Delta type, ours left out), its key, its version.
+    ``multiset``: its rows are told apart by their content.
+    """
 
     columns: Mapping[str, str]
     key: tuple[str, ...]
     version: int
+    multiset: bool = False
 
 
 class LakeTable:
@@ -48,12 +52,14 @@ class LakeTable:
         properties = snapshot.metadata().configuration()
         key = properties.get(KEY_PROPERTY)
         fields = self.frame().schema.fields
+        ours = next(f.dataType.simpleString() for f in fields if f.name == RESERVED_COLUMN)
         return Description(
             columns={
                 f.name: f.dataType.simpleString() for f in fields if f.name != RESERVED_COLUMN
             },
             key=tuple(json.loads(key.get())) if key.isDefined() else (),
             version=int(snapshot.version()),
+            multiset="content:" in ours,
         )
 
     def exists(self) -> bool:
@@ -80,10 +86,41 @@ class LakeTable:
 
     def add_columns(self, added: AddColumns) -> None:
         """Append columns (metadata only). What existing rows hold is the caller's next commit."""
-        columns = ", ".join(
-            f"{quoted(column.name)} {column_type(column).delta}" for column in added.columns
-        )
+        types = {column.name: column_type(column).delta for column in added.columns}
+        self._allow(types)
+        columns = ", ".join(f"{quoted(name)} {delta}" for name, delta in types.items())
         self.session.sql(f"ALTER TABLE {self._identifier} ADD COLUMNS ({columns})")
+
+    def rewrite(self, columns: Sequence[Field], key: Sequence[str]) -> None:
+        """Write the whole table anew in one commit, each column from its expression over the old
+        ones. Earlier versions stay readable under their own columns.
+        """
+        held = self.frame()
+        values = [F.expr(field.value).alias(field.name) for field in columns]
+        rows = held.select(*values, RESERVED_COLUMN)
+        meta = merge.meta_of(rows) if key else multiset.meta_of(rows)
+        rows = rows.withColumn(RESERVED_COLUMN, meta)
+        self._allow({field.name: field.delta for field in columns})
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.save(self.path)
+
+    def set_key(self, key: Sequence[str]) -> None:
+        """Note the key's columns (metadata only)."""
+        self._set(KEY_PROPERTY, json.dumps(list(key)))
+
+    def _allow(self, columns: Mapping[str, str]) -> None:
+        """Switch on what an existing table needs for these columns (name to Delta type); a table that
+        is made with them has it from the start.
+        """
+        held = self.frame().schema.simpleString()
+        if "timestamp_ntz" in columns.values() and "timestamp_ntz" not in held:
+            self._set("delta.feature.timestampNtz", "supported")
+        if any(_NEEDS_MAPPING & set(name) for name in columns):
+            self._set("delta.columnMapping.mode", "name")
+
+    def _set(self, name: str, value: str) -> None:
+        text = value.replace("\\", "\\\\").replace("'", "\\'")
+        self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ('{name}' = '{text}')")
 
     def restore(self, version: int) -> None:
         """Bring the table back to one of its versions; markers are not rewound (facts.md B1)."""

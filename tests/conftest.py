@@ -10,15 +10,15 @@ import pytest
 
 from ingest import session
 from ingest.local.stack import Stack
+from tests.support.cold import CONF
 from tests.support.server import Server
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory):
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    # A short run never earns back what the second compiler costs; a soak does.
     soak = os.environ.get("INGEST_SPARK_HISTORIES") or os.environ.get("INGEST_MUTANTS")
-    conf = {} if soak else {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+    conf = {} if soak else CONF
     created = session.create("tests", master="local[2]", driver_memory="1g", conf=conf, log=log)
     yield created
     created.stop()

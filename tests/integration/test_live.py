@@ -24,9 +24,7 @@ def until(fact, seconds=90.0):
     pytest.fail("it did not happen in time")
 
 
-def test_new_tables_columns_and_bad_messages_are_taken_in_stride_and_a_drop_is_refused(
-    cli, mysql, stack
-):
+def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql, stack):
     mysql.database("live")
     mysql.sql(
         "CREATE TABLE live.first (id INT PRIMARY KEY, v INT)",
@@ -80,12 +78,21 @@ def test_new_tables_columns_and_bad_messages_are_taken_in_stride_and_a_drop_is_r
     assert report["records_not_applied"] == 0
     assert report["transactions_not_in_kafka"] == 0
 
-    # What cannot be applied without losing something stops with its statement, and loses nothing.
-    mysql.sql("ALTER TABLE live.second DROP COLUMN v", "INSERT INTO live.second VALUES (2)")
-    before = ledger.last().batch_id
-    refused = cli.once(file)
-    assert refused.returncode == 4
-    for word in ("E-DDL-UNSUPPORTED", "DROP COLUMN", "what to do:"):
-        assert word in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert ledger.last().batch_id == before
+    # The job is down; columns go, come, change name and type, and a table is dropped.
+    mysql.sql(
+        "ALTER TABLE live.first RENAME COLUMN v TO renamed, MODIFY w BIGINT FIRST",
+        "ALTER TABLE live.second DROP COLUMN v, ADD COLUMN v CHAR(36) DEFAULT (CONCAT('x', 1))",
+        "INSERT INTO live.second (id) VALUES (2)",
+        "CREATE TABLE live.third (id INT PRIMARY KEY)",
+        "INSERT INTO live.third VALUES (1)",
+        "RENAME TABLE live.third TO live.fourth",
+    )
+    for _ in range(2):  # what only MySQL knows is asked for by the first and there with the second
+        done = cli.once(file)
+        assert done.returncode == 0, done.stderr
+    assert "what existing rows hold in the new column 'v'" in ledger.last().gaps[0].reason
+    equal, verdict = cli.audit(file)
+    assert equal, verdict
+    assert not DeltaTable(str(lake / "live" / "third")).to_pyarrow_table().num_rows
+    before = DeltaTable(str(lake / "live" / "second"), version=1).schema().to_arrow().names
+    assert before[:2] == ["id", "v"], "earlier versions stay readable under their own columns"

@@ -33,6 +33,7 @@ from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.mysql import connected, reached
+from tests.support.cold import CONF
 
 TABLES = ("keyed", "bag", "emptied", "wide")
 
@@ -156,18 +157,9 @@ class Lab:
             force=True,
         )
         content = yaml.safe_load(self.file.read_text())
-        options = f"-XX:TieredStopAtLevel=1 {self.java_options}"
-        spark = {
-            "driver_memory": "1g",
-            "trigger_seconds": 0.2,
-            # Jobs here live for minutes, mostly cold: what the second compiler and generated code
-            # would gain they cost first (a third of a cold batch is Janino).
-            "conf": {
-                "spark.driver.defaultJavaOptions": options.strip(),
-                "spark.sql.codegen.wholeStage": "false",
-                "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            },
-        }
+        conf = {**CONF}
+        conf["spark.driver.defaultJavaOptions"] += f" {self.java_options}"
+        spark = {"driver_memory": "1g", "trigger_seconds": 0.2, "conf": conf}
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
         self.file.write_text(yaml.safe_dump(content))
@@ -267,8 +259,8 @@ class Lab:
             ours, theirs = self.source_rows(table), self.lake_rows(table)
             if ours != theirs:
                 found[table] = {
-                    "missing": list((ours - theirs).items())[:5],
-                    "extra": list((theirs - ours).items())[:5],
+                    "missing": str(list((ours - theirs).items())[:5])[:600],
+                    "extra": str(list((theirs - ours).items())[:5])[:600],
                 }
         return found
 

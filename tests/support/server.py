@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pymysql
 from ingest import config
 from ingest.audit import Audit
 from ingest.local.stack import Stack
+from tests.support.cold import CONF
 
 
 @dataclass
@@ -76,8 +78,7 @@ class Cli:
         )
         assert done.returncode == 0, done.stderr
         with file.open("a") as text:
-            conf = '{"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}'
-            text.write(f"\nspark:\n  driver_memory: 1g\n  conf: {conf}\n")
+            text.write(f"\nspark:\n  driver_memory: 1g\n  conf: {json.dumps(CONF)}\n")
         return file
 
     def once(self, file: Path, **env: str) -> subprocess.CompletedProcess[str]:

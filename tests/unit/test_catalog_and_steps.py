@@ -1,6 +1,5 @@
 import pytest
 
-from ingest import evolve
 from ingest.catalog import Catalog, parse_record
 from ingest.errors import IngestError
 from ingest.position import Position
@@ -157,45 +156,3 @@ def test_one_topic_with_two_tables_stops_the_batch():
 def test_what_is_not_a_schema_record_is_refused():
     with pytest.raises(ValueError):
         parse_record(b"[]")
-
-
-def version(*columns):
-    return catalog(record(100, "CREATE", list(columns))).current()[0]
-
-
-def test_an_added_nullable_column_is_added_with_null():
-    plan = evolve.plan({"id": "int"}, version(column("id"), column("v")))
-    assert isinstance(plan, evolve.AddColumns)
-    assert plan.defaults == ()
-
-
-def test_an_added_column_with_a_constant_default_fills_existing_rows():
-    new = column("v", defaultValueExpression="7", optional=False)
-    plan = evolve.plan({"id": "int"}, version(column("id"), new))
-    assert isinstance(plan, evolve.AddColumns)
-    assert plan.defaults == (("v", "7"),)
-
-
-@pytest.mark.parametrize(
-    ("lake", "columns"),
-    [
-        ({"id": "int", "gone": "int"}, [column("id")]),
-        ({"id": "int", "v": "int"}, [column("id"), column("v", "BIGINT")]),
-        (
-            {"id": "int"},
-            [column("id"), column("v", "TIMESTAMP", defaultValueExpression="1970-01-01 00:00:00")],
-        ),
-        ({"id": "int"}, [column("id"), column("v", optional=False)]),
-    ],
-    ids=["drop or rename", "retype", "default only MySQL knows", "implicit default"],
-)
-def test_what_would_lose_or_null_data_is_refused(lake, columns):
-    assert isinstance(evolve.plan(lake, version(*columns)), evolve.Refusal)
-
-
-def test_a_longer_varchar_or_another_order_needs_nothing():
-    lake = {"id": "int", "v": "string"}
-    assert (
-        evolve.plan(lake, version(column("v", "VARCHAR", length=99), column("id")))
-        == evolve.Nothing()
-    )

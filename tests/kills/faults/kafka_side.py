@@ -8,9 +8,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions
 
 from ingest import kafka
+from ingest.connector import Connector
 from ingest.ledger import Ledger
 from tests.kills.faults.act import another, command, expect, fault, said, stop
 from tests.kills.lab import Lab
+from tests.support.cold import CONF
 
 
 @fault
@@ -88,16 +90,15 @@ def partitions_added(lab: Lab) -> str:
     topic = f"{lab.name}.{lab.name}.keyed"
     admin = AdminClient(kafka.connection(lab.pipeline()))
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
-    for _ in range(4):
-        lab.change()
-        time.sleep(1)
+    lab.change()
+    Connector(
+        lab.pipeline()
+    ).restart()  # producers learn of partitions after five minutes otherwise
+    lab.change()
+    lab.until_equal()
+    lab.change()
     lab.until_equal()
     used = {place for place, end in lab.entry().ends.items() if place[0] == topic and end}
-    if len(used) == 1:  # producers learn of partitions with their next metadata
-        time.sleep(60)
-        lab.change()
-        lab.until_equal()
-        used = {place for place, end in lab.entry().ends.items() if place[0] == topic and end}
     expect(len(used) > 1, f"only {used} was written to")
     return f"equal over {len(used)} partitions"
 
@@ -105,29 +106,30 @@ def partitions_added(lab: Lab) -> str:
 @fault
 def large_rows(lab: Lab) -> str:
     """A row near the limit passes; one beyond it is refused by name, and the remedy works."""
-    lab.sql(f"ALTER TABLE {lab.name}.wide ADD COLUMN big LONGTEXT")
-    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('x', 14000000) WHERE id = 1")
-    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('y', 14000000) WHERE id = 1")
-    lab.until_equal()
-    stop(lab)
-    lab.sql(f"UPDATE {lab.name}.wide SET big = REPEAT('z', 25000000) WHERE id = 1")
-    done = command(lab, "run", str(lab.file), "--once", check=False)
-    expect(done.returncode == 4 and "max.request.size" in done.stderr, done.stderr + done.stdout)
-    topic = ConfigResource(ConfigResource.Type.TOPIC, f"{lab.name}.{lab.name}.wide")
-    limit = ConfigEntry("max.message.bytes", "100000000")
-    topic.add_incremental_config(limit)
-    for future in (
-        AdminClient(kafka.connection(lab.pipeline())).incremental_alter_configs([topic]).values()
-    ):
-        future.result(20)
-    lab.settings["connect"] = {"settings": {"producer.override.max.request.size": "100000000"}}
-    lab.write_pipeline()
-    lab.start()
-    lab.until_equal()
-    lab.sql(f"ALTER TABLE {lab.name}.wide MODIFY big LONGTEXT NULL")
-    lab.sql(f"UPDATE {lab.name}.wide SET big = NULL WHERE id = 1")
-    lab.until_equal()
-    return "equal; the largest refused by name, then taken with the limits raised"
+    roomy = {"driver_memory": "3g", "trigger_seconds": 0.2, "conf": CONF}
+    with another(lab, "large", spark=roomy) as other:
+        wide = f"{other.name}.wide"
+        other.sql(f"ALTER TABLE {wide} ADD COLUMN big LONGTEXT")
+        other.sql(f"UPDATE {wide} SET big = REPEAT('x', 14000000) WHERE id = 1")
+        other.sql(f"UPDATE {wide} SET big = REPEAT('y', 14000000) WHERE id = 1")
+        other.until_equal()
+        stop(other)
+        other.sql(f"UPDATE {wide} SET big = REPEAT('z', 25000000) WHERE id = 1")
+        done = command(other, "run", str(other.file), "--once", check=False)
+        refused = done.returncode == 4 and "max.request.size" in done.stderr
+        expect(refused, done.stderr + done.stdout)
+        topic = ConfigResource(ConfigResource.Type.TOPIC, f"{other.name}.{wide}")
+        topic.add_incremental_config(ConfigEntry("max.message.bytes", "100000000"))
+        admin = AdminClient(kafka.connection(other.pipeline()))
+        for future in admin.incremental_alter_configs([topic]).values():
+            future.result(20)
+        other.settings["connect"] = {
+            "settings": {"producer.override.max.request.size": "100000000"}
+        }
+        other.write_pipeline()
+        other.start()
+        other.until_equal()
+        return "equal; the largest refused by name, then taken with the limits raised"
 
 
 @fault

@@ -162,7 +162,7 @@ def session_in_statement_format(lab: Lab) -> str:
     lab.touch()
     lab.until(lambda: lab.differences().keys() == {"keyed"}, "all but that change arriving")
     done = command(lab, "audit", str(lab.file), check=False)
-    expect(done.returncode == 1, f"the audit ended with {done.returncode}")
+    expect(done.returncode == 1, f"{done.returncode}: {done.stdout[-800:]}{done.stderr[-800:]}")
     command(lab, "resync", str(lab.file), f"{lab.name}.keyed")
     lab.until_equal(240)
     return "the audit names it; equal after resync"

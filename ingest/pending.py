@@ -1,0 +1,44 @@
+"""DDLs that no change of their table has followed yet. Pure.
+
+A DDL takes effect in the lake with the next change of its table. Where none comes, it takes effect
+once everything before it is applied, which is certain when the connector has streamed beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ingest.catalog import Catalog
+from ingest.manifest import TableState
+from ingest.position import Position
+from ingest.steps import TableFacts
+from ingest.topics import TableId
+
+
+def pending(
+    catalog: Catalog, states: Mapping[str, TableState], streamed: Position
+) -> dict[TableId, Position]:
+    """Tables whose newest DDL up to ``streamed`` is not applied, and where it stands."""
+    found = {}
+    for table in sorted(catalog.versions):
+        state = states.get(str(table))
+        upto = catalog.pending(table, state.position if state else None, streamed)
+        if upto is None:
+            continue
+        first = catalog.versions[table][0]
+        # A CREATE alone is not pending: the table is made when it is first looked for.
+        if state is not None or first.moved_from or upto > first.position:
+            found[table] = upto
+    return found
+
+
+def without_changes(
+    ddl: Mapping[str, Position], catalog: Catalog, states: Mapping[str, TableState]
+) -> dict[TableId, TableFacts]:
+    """The facts of a batch in which these tables have DDLs and no change."""
+    found = {}
+    for name, upto in ddl.items():
+        table, state = TableId.parse(name), states.get(name)
+        low = state.position if state and state.position else catalog.versions[table][0].position
+        found[table] = TableFacts.nothing(table, low, upto)
+    return found

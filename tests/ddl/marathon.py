@@ -1,0 +1,111 @@
+"""Random DDL and DML histories against the real stack, many tables at a time; the end is MySQL's word.
+
+    python -m tests.ddl.marathon --ledger ddl.jsonl [--histories 500] [--seed 20261121] [--tables 10]
+
+Each round writes the histories of some tables side by side, while the job runs and is killed once;
+then every table has to be what MySQL says, column by column. The ledger keeps what came out; run
+it again and it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ingest.local.stack import Stack
+from tests.ddl.histories import statements
+from tests.kills.lab import Lab, LabError
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ledger", type=Path, default=Path("ddl.jsonl"))
+    parser.add_argument("--histories", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=20261121)
+    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=600)
+    given = parser.parse_args()
+    lines = given.ledger.read_text().splitlines() if given.ledger.exists() else []
+    done = {entry["history"]: entry["outcome"] for entry in map(json.loads, lines)}
+    missing = [n for n in range(given.histories) if done.get(given.seed + n) != "equal"]
+    print(f"seed {given.seed}: {given.histories} histories, {len(missing)} to run")
+    deadline = time.monotonic() + given.minutes * 60
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="ingest-ddl-") as folder:
+        stack = Stack.at(Path(folder) / "stack")
+        stack.up({}, print)
+        try:
+            for start in range(0, len(missing), given.tables):
+                if time.monotonic() > deadline:
+                    break
+                seeds = [given.seed + n for n in missing[start : start + given.tables]]
+                results = round_of(stack, Path(folder), seeds)
+                failed += sum(outcome != "equal" for outcome in results.values())
+                with given.ledger.open("a") as file:
+                    for seed, outcome in results.items():
+                        file.write(json.dumps({"history": seed, "outcome": outcome}) + "\n")
+                print(f"{start + len(seeds):>4}/{len(missing)}  {failed} failed", flush=True)
+        finally:
+            stack.down()
+    sys.exit(bool(failed))
+
+
+def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
+    """The histories of these seeds, interleaved at random; what became of each."""
+    name = f"ddl{seeds[0]}"
+    tables = {seed: f"t{seed}" for seed in seeds}
+    lab = Lab(stack, folder / name, name=name, tables=tuple(tables.values()))
+    lab.sql(f"CREATE DATABASE {name}")
+    # The first half of each table's life comes with the snapshot, or while it is taken.
+    todo = {seed: list(statements(f"{name}.{table}", seed)) for seed, table in tables.items()}
+    rng = random.Random(seeds[0])
+    write(lab, rng, todo, sum(map(len, todo.values())) // 5)
+    lab.write_pipeline()
+    lab.disarm()
+    lab.start()
+    try:
+        write(lab, rng, todo, sum(map(len, todo.values())) // 2)
+        lab.until(lambda: lab.entry() is not None, "the first batch", 400)
+        lab.arm(rng.choice(("step_committed", "table_committed", "tables_committed")))
+        write(lab, rng, todo, sum(map(len, todo.values())))
+        lab.until_reached()
+        lab.kill("driver")
+        lab.disarm()
+        lab.start()
+        for table in lab.tables:  # a DDL without a row after it reaches the lake with the next one
+            lab.sql(f"INSERT INTO {name}.{table} (id) VALUES (9999)")
+        try:
+            lab.until_equal(400)
+        except LabError as failure:
+            print(failure)
+        wrong = lab.differences()
+        for seed, table in tables.items():
+            if table in wrong:
+                print(f"{seed}: {wrong[table]}")
+                print("\n".join(statements(table, seed)))
+        if wrong:
+            said = (lab.folder / "job.log").read_text()
+            print(
+                "\n".join(line for line in said.splitlines() if not line.startswith("\tat"))[-4000:]
+            )
+        return {seed: "different" if t in wrong else "equal" for seed, t in tables.items()}
+    finally:
+        lab.close()
+
+
+def write(lab: Lab, rng: random.Random, todo: dict[int, list[str]], count: int) -> None:
+    """The next statements, each from some table."""
+    for _ in range(count):
+        waiting = [seed for seed, statements_ in todo.items() if statements_]
+        if not waiting:
+            return
+        lab.sql(todo[rng.choice(waiting)].pop(0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""What a DDL's text says, and what becomes of a table's columns."""
+
+import pytest
+
+from ingest import evolve
+from ingest.catalog import SchemaVersion
+from ingest.ddl import column_changes, renamed_tables
+from ingest.evolve import AddColumns, Field, Held, Nothing, Rewrite
+from ingest.mysql_types import Column, column_type
+from ingest.position import Position
+from ingest.topics import TableId
+
+T = TableId("d", "t")
+
+
+@pytest.mark.parametrize(
+    ("statement", "renamed", "dropped"),
+    [
+        ("alter table t rename column a to b", {"a": "b"}, set()),
+        ("ALTER TABLE `d`.`t` CHANGE COLUMN `a` `b c` INT NOT NULL AFTER `x`", {"a": "b c"}, set()),
+        ("ALTER TABLE t CHANGE a a BIGINT", {}, set()),
+        ("ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a", {"a": "b", "b": "a"}, set()),
+        ("ALTER TABLE t DROP a, DROP COLUMN `b`, DROP INDEX c, DROP PRIMARY KEY", {}, {"a", "b"}),
+        ("ALTER TABLE t RENAME INDEX a TO b, RENAME TO u", {}, set()),
+        ("ALTER TABLE t ADD v VARCHAR(9) DEFAULT ', RENAME COLUMN a TO b', DROP c", {}, {"c"}),
+        ("ALTER TABLE t /* RENAME COLUMN a TO b, */ DROP c -- , DROP d", {}, {"c"}),
+        ("ALTER TABLE t ADD v ENUM('a,b', 'it''s') , DROP c", {}, {"c"}),
+        ("CREATE TABLE t (a INT)", {}, set()),
+    ],
+)
+def test_renamed_and_dropped_columns_are_read_from_the_statement(statement, renamed, dropped):
+    found = column_changes(statement)
+    assert (found.renamed, found.dropped) == (renamed, dropped)
+
+
+@pytest.mark.parametrize(
+    ("statement", "computed"),
+    [
+        ("ALTER TABLE t ADD a CHAR(36) DEFAULT (UUID())", {"a"}),
+        ("ALTER TABLE t ADD COLUMN a DATETIME DEFAULT CURRENT_TIMESTAMP", {"a"}),
+        ("ALTER TABLE t ADD (a INT AUTO_INCREMENT PRIMARY KEY, b INT DEFAULT 3)", {"a"}),
+        ("ALTER TABLE t ADD a INT GENERATED ALWAYS AS (b + 1) STORED", {"a"}),
+        ("ALTER TABLE t ADD a INT DEFAULT 5 COMMENT 'AUTO_INCREMENT'", set()),
+        ("ALTER TABLE t ADD INDEX i (a), ADD UNIQUE (b)", set()),
+    ],
+)
+def test_a_value_that_mysql_computes_is_told_from_a_constant(statement, computed):
+    assert column_changes(statement).computed == computed
+
+
+def test_tables_are_renamed_in_their_order():
+    swap = "RENAME TABLE t TO _t_del, `x`.`_t_gho` TO t"
+    assert renamed_tables(swap, "d") == [
+        (T, TableId("d", "_t_del")),
+        (TableId("x", "_t_gho"), T),
+    ]
+    assert renamed_tables("ALTER TABLE t ADD c INT, RENAME TO u", "d") == [(T, TableId("d", "u"))]
+    assert renamed_tables("ALTER TABLE t RENAME COLUMN a TO b", "d") == []
+
+
+def col(name, type_name="INT", length=None, scale=None, optional=True, **more):
+    return Column(name, type_name, length, scale, optional, **more)
+
+
+def version(*columns, ddl="ALTER TABLE t"):
+    return SchemaVersion(T, Position(0, 1, 9), "ALTER", columns, ("id",), ddl)
+
+
+def after(before, *columns, ddl="ALTER TABLE t", multiset=False):
+    held = Held({one.name: column_type(one).delta for one in before}, multiset)
+    return evolve.plan(held, version(*columns, ddl=ddl), before, keyed=not multiset)
+
+
+ID = col("id", optional=False)
+
+
+def test_a_nullable_column_is_added_with_null_and_a_constant_default_fills_existing_rows():
+    new = [col("a"), col("b", optional=False, default="7"), col("c", "VARCHAR", 9, optional=False)]
+    plan = after([ID], ID, *new)
+    assert isinstance(plan, AddColumns)
+    assert plan.defaults == (("b", "7"), ("c", ""))
+    assert plan.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("new", "ddl"),
+    [
+        (
+            col("v", "TIMESTAMP", default="1970-01-01 00:00:00"),
+            "ALTER TABLE t ADD v TIMESTAMP DEFAULT CURRENT_TIMESTAMP",
+        ),
+        (col("v", "CHAR", 36), "ALTER TABLE t ADD v CHAR(36) DEFAULT (UUID())"),
+        (col("v", optional=False, generated=True), "ALTER TABLE t ADD v INT AUTO_INCREMENT UNIQUE"),
+        (col("v", "DATE", optional=False), "ALTER TABLE t ADD v DATE NOT NULL"),
+        (
+            col("v", "ENUM", 1, optional=False, labels=("'a'",)),
+            "ALTER TABLE t ADD v ENUM('a') NOT NULL",
+        ),
+    ],
+)
+def test_what_only_mysql_knows_is_named_and_never_a_silent_null(new, ddl):
+    plan = after([ID], ID, new, ddl=ddl)
+    assert isinstance(plan, AddColumns)
+    assert plan.defaults == ()
+    assert "existing rows" in plan.unknown[0]
+
+
+def test_a_dropped_column_goes_and_a_renamed_one_keeps_its_values():
+    before = [ID, col("a"), col("b")]
+    plan = after(before, ID, col("c"), ddl="ALTER TABLE t DROP a, RENAME COLUMN b TO c")
+    assert plan == Rewrite((Field("id", "int", "`id`"), Field("c", "int", "`b`")))
+
+
+def test_a_rename_that_a_crash_left_done_is_not_done_again():
+    ddl = "ALTER TABLE t RENAME COLUMN a TO b"
+    done = Held({"id": "int", "b": "int"})
+    assert evolve.plan(done, version(ID, col("b"), ddl=ddl), [ID, col("a")]) == Nothing()
+
+
+def test_two_columns_may_swap_their_names():
+    before = [ID, col("a"), col("b", "VARCHAR", 5)]
+    swapped = [ID, col("b"), col("a", "VARCHAR", 5)]
+    ddl = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+    plan = after(before, *swapped, ddl=ddl)
+    assert plan.columns[1:] == (Field("b", "int", "`a`"), Field("a", "string", "`b`"))
+    assert plan.unknown == ()
+
+
+def test_a_column_dropped_and_added_under_its_name_is_another_column():
+    plan = after([ID, col("a")], ID, col("a"), ddl="ALTER TABLE t DROP a, ADD a INT")
+    assert isinstance(plan, Rewrite)
+    assert plan.columns[1].value == "CAST(NULL AS int)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (col("v"), col("v", "BIGINT")),
+        (col("v", "TINYINT UNSIGNED"), col("v", "INT")),
+        (col("v", "INT UNSIGNED"), col("v", "BIGINT UNSIGNED")),
+        (col("v"), col("v", "DECIMAL", 12, 2)),
+        (col("v", "DECIMAL", 10, 2), col("v", "DECIMAL", 14, 4)),
+        (col("v", "FLOAT"), col("v", "DOUBLE")),
+        (col("v", "DATE"), col("v", "DATETIME")),
+    ],
+)
+def test_a_type_that_holds_every_old_value_needs_a_cast_and_no_snapshot(old, new):
+    plan = after([ID, old], ID, new)
+    assert isinstance(plan, Rewrite)
+    assert plan.columns[1].value.startswith("CAST(`v` AS ")
+    assert plan.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (col("v", "BIGINT"), col("v")),
+        (col("v", "VARCHAR", 9), col("v")),
+        (col("v"), col("v", "VARCHAR", 9)),
+        (col("v", "TINYINT"), col("v", "SMALLINT UNSIGNED")),
+        (col("v", "DECIMAL", 10, 2), col("v", "DECIMAL", 10, 1)),
+        (col("v", "VARCHAR", 9), col("v", "VARCHAR", 5)),
+        (col("v", "DATETIME", 6), col("v", "DATETIME")),
+        (col("v", "TIME"), col("v", "TIME", 3)),
+        (col("v", "VARCHAR", 9), col("v", "JSON")),
+        (col("v", "VARCHAR", 9, charset="utf8mb4"), col("v", "VARCHAR", 9, charset="latin1")),
+        (col("v", "ENUM", 1, labels=("'a'", "'b'")), col("v", "ENUM", 1, labels=("'a'",))),
+        (col("v", "BINARY", 3), col("v", "BINARY", 5)),
+        (col("v", "MEDIUMINT UNSIGNED"), col("v", "MEDIUMINT")),
+        (col("v"), col("v", "YEAR")),
+    ],
+)
+def test_a_conversion_that_may_change_values_is_named(old, new):
+    assert after([ID, old], ID, new).unknown
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (col("v", "VARCHAR", 9), col("v", "VARCHAR", 99)),
+        (col("v", "VARCHAR", 9), col("v", "LONGTEXT")),
+        (col("v", "VARCHAR", 9, charset="latin1"), col("v", "VARCHAR", 9, charset="utf8mb4")),
+        (col("v", "ENUM", 1, labels=("'a'",)), col("v", "ENUM", 1, labels=("'b'", "'a'"))),
+        (col("v", "DATETIME"), col("v", "DATETIME", 6)),
+        (col("v", "SMALLINT UNSIGNED"), col("v", "MEDIUMINT")),
+        (col("v", optional=False), col("v")),
+    ],
+)
+def test_a_change_that_keeps_every_value_needs_nothing(old, new):
+    assert after([ID, old], new, ID) == Nothing()
+
+
+def test_a_table_without_a_key_is_rewritten_whenever_what_a_row_is_changes():
+    before = [ID, col("a")]
+    assert isinstance(after(before, ID, col("a"), col("b"), multiset=True), Rewrite)
+    assert isinstance(after(before, col("a"), ID, multiset=True), Rewrite)
+    assert after(before, ID, col("a"), multiset=True) == Nothing()
+
+
+def test_a_key_that_comes_or_goes_changes_how_rows_are_told_apart():
+    held = Held({"id": "int"}, multiset=True)
+    assert isinstance(evolve.plan(held, version(ID), [ID], keyed=True), Rewrite)
+    assert isinstance(evolve.plan(Held({"id": "int"}), version(ID), [ID], keyed=False), Rewrite)
