@@ -25,6 +25,8 @@ SILENT_AFTER = 20.0
 reconnects within about 10 s (two ticks of connect.keep.alive.interval.ms)."""
 UNKNOWN_AFTER = 10.0
 """Seconds that Connect may not know the connector: a worker that has just started still reads."""
+SETTLED_AFTER = 10.0
+"""Seconds that a restarted task is given before its failure counts again."""
 _BACKOFF = (0.0, 5.0, 15.0, 30.0, 60.0)
 """Seconds between restarts, the last one repeated."""
 
@@ -154,6 +156,7 @@ class Supervisor:
         self._restarts = 0
         self._next_restart = 0.0
         self._said = ""
+        self._tried: dict[str, float] = {}
 
     def look(self) -> None:
         """Look if it is time. Raises :class:`IngestError` for a cause that cannot pass."""
@@ -165,6 +168,8 @@ class Supervisor:
             diagnosis = diagnose(self._facts(now))
         except IngestError as failure:  # Connect away: changes wait in MySQL, the job goes on
             self._tell(failure.what)
+            return
+        if diagnosis.action is Action.STOP and self._is_worth_a_try(diagnosis, now):
             return
         if diagnosis.action is Action.STOP:
             raise IngestError(
@@ -197,6 +202,14 @@ class Supervisor:
             except IngestError:  # Connect is away: what is known stays known
                 return self._streaming
         return self._streaming
+
+    def _is_worth_a_try(self, diagnosis: Diagnosis, now: float) -> bool:
+        """Once per run: the failure may be of before somebody mended its cause."""
+        if diagnosis.remedy not in self._tried:
+            self._tried[diagnosis.remedy] = now
+            self._tell(diagnosis.sentence)
+            self._restart(now)
+        return now - self._tried[diagnosis.remedy] < SETTLED_AFTER
 
     def _facts(self, now: float) -> Facts:
         status = self._connector.status()

@@ -1,12 +1,15 @@
 """Pure decisions: what a sick connector needs, what an audit concludes."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from ingest.connector import Status, delivered, plan_from
+from ingest.errors import IngestError
 from ingest.gtid import GtidSet
 from ingest.manifest import offsets_from_log, ranges
 from ingest.mysql import Reached
-from ingest.supervisor import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, diagnose
+from ingest.supervisor import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, Supervisor, diagnose
 from ingest.verdict import Difference, compare_rows, differing_buckets
 
 
@@ -116,3 +119,20 @@ UUID = "320ee8b1-e592-11f1-acbf-02fc00000001"
 )
 def test_everything_is_delivered_only_when_the_stored_offset_covers_it(offset, gtids, expected):
     assert delivered(offset, Reached(2, 100, GtidSet.parse(gtids))) is expected
+
+
+def test_a_cause_that_needs_a_human_is_tried_once_more_since_the_human_may_have_been_there(
+    monkeypatch,
+):
+    clock, restarts = iter(range(0, 1000, 5)), []
+    failed = Status("RUNNING", "FAILED", "A replica with the same server_uuid/server_id as this")
+    connector = SimpleNamespace(name="shop", restart=lambda: restarts.append(1))
+    monkeypatch.setattr("ingest.supervisor.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(Supervisor, "_facts", lambda *_: Facts(failed, False, 0, 0))
+    supervisor = Supervisor(connector, lambda _: None)
+    supervisor.look()
+    supervisor.look()  # 5 s later: it may still be starting
+    assert restarts == [1]
+    with pytest.raises(IngestError, match=r"server_id") as stopped:
+        supervisor.look()
+    assert "source.server_id" in stopped.value.remedy
