@@ -287,11 +287,26 @@ def delivered(offset: Mapping[str, Any] | None, target: Reached) -> bool:
     By GTIDs where the server has them, else by file and byte position. False during a snapshot.
     """
     if target.gtids.count():
-        found = offset_gtids(offset)
-        return found is not None and found.contains(target.gtids)
+        return undelivered(offset, target) == 0
     if not offset or offset.get("snapshot") or "file" not in offset:
         return False
     return (file_number(str(offset["file"])), int(offset["pos"])) >= (target.file, target.pos)
+
+
+def undelivered(offset: Mapping[str, Any] | None, target: Reached) -> int | None:
+    """How many transactions at ``target`` are not known to be in Kafka; None during a snapshot.
+
+    What is no transaction of rows (a DDL, a GRANT) moves the offset's position at once, but its GTID
+    enters the offset with the next transaction only (tests/integration/test_connector.py). So one missing GTID is
+    nothing missing when the position has passed; in the same file, as a server that was replaced
+    has other files.
+    """
+    found = offset_gtids(offset)
+    if found is None or offset is None:
+        return None
+    missing = target.gtids.minus_count(found)
+    here = "file" in offset and file_number(str(offset["file"])) == target.file
+    return 0 if missing == 1 and here and int(offset["pos"]) >= target.pos else missing
 
 
 def offset_gtids(offset: Mapping[str, Any] | None) -> GtidSet | None:

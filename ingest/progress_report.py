@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest import kafka, mysql
 from ingest.config import Pipeline
-from ingest.connector import Connector, is_snapshotting, offset_gtids
+from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
 from ingest.manifest import Entry
@@ -152,10 +152,9 @@ def not_delivered(pipeline: Pipeline) -> int | None:
     with mysql.connected(pipeline.source) as cursor:
         target = mysql.reached(cursor)
     try:
-        there = offset_gtids(Connector(pipeline).offset())
+        return undelivered(Connector(pipeline).offset(), target)
     except IngestError:
         return None
-    return target.gtids.minus_count(there) if there is not None else None
 
 
 def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:

@@ -13,7 +13,8 @@ def test_a_dead_part_is_seen_and_mended_and_nothing_survives_down(cli, tmp_path)
     assert cli("local", "up", "--home", str(home)).returncode == 0
     first = Stack.at(home)
     os.kill(first.children["kafka"].pid, signal.SIGKILL)
-    first.children["kafka"].process() and first.children["kafka"].process().wait(10)
+    if dying := first.children["kafka"].process():
+        dying.wait(10)
     status = cli("local", "status", "--home", str(home))
     assert status.returncode == 4
     assert "died" in status.stdout
