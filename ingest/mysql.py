@@ -50,8 +50,16 @@ def connected(source: Source, **options: Any) -> Iterator[Cursor]:
     try:
         with connection.cursor() as cursor:
             yield cursor
+    except pymysql.OperationalError as failure:
+        if failure.args and failure.args[0] in _LOST:
+            raise _refusal(source, failure) from None
+        raise
     finally:
         connection.close()
+
+
+_LOST = (1053, 2006, 2013, 2055)
+"""The server shuts down, has gone away, was lost in the middle of a query."""
 
 
 def _refusal(source: Source, failure: Exception) -> IngestError:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
 
 from ingest import kafka
 from ingest.connector import Connector
@@ -119,7 +125,10 @@ def large_rows(lab: Lab) -> str:
         refused = done.returncode == 4 and "max.request.size" in done.stderr
         expect(refused, done.stderr + done.stdout)
         topic = ConfigResource(ConfigResource.Type.TOPIC, f"{other.name}.{wide}")
-        topic.add_incremental_config(ConfigEntry("max.message.bytes", "100000000"))
+        to = AlterConfigOpType.SET
+        topic.add_incremental_config(
+            ConfigEntry("max.message.bytes", "100000000", incremental_operation=to)
+        )
         admin = AdminClient(kafka.connection(other.pipeline()))
         for future in admin.incremental_alter_configs([topic]).values():
             future.result(20)
