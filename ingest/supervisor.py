@@ -97,11 +97,11 @@ _LASTING = (
         ),
     ),
     (
-        r"RecordTooLarge|larger than \d+, which is the value of the max.request.size",
+        r"RecordTooLarge|when serialized which is larger than",
         (
             "a row is larger than Kafka takes: raise `max.message.bytes` of its topic (and the broker's "
-            "`message.max.bytes`), and `producer.override.max.request.size` under `connect.settings`, "
-            "then run again"
+            "`message.max.bytes`), and below `connect.settings` both `producer.override.max.request.size` "
+            "and `producer.override.buffer.memory`, then run again"
         ),
     ),
     (
