@@ -70,6 +70,8 @@ class Run:
     say: Say
     report: Callable[[BatchReport], None]
     _stop: threading.Event = field(default_factory=threading.Event)
+    _over: threading.Event = field(default_factory=threading.Event)
+    """The query in hand is to begin no further batch; unlike ``_stop``, another may follow it."""
     _in_hand: threading.Lock = field(default_factory=threading.Lock)
     _failure: list[Exception] = field(default_factory=list)
     _applied: int = 0
@@ -269,7 +271,7 @@ class Run:
         def apply(batch: Any, batch_id: int) -> None:
             try:
                 with self._in_hand:
-                    if self._stop.is_set():
+                    if self._stop.is_set() or self._over.is_set():
                         raise _StoppingError
                     batches.apply(batch, batch_id)
                     self._applied += 1
@@ -282,6 +284,7 @@ class Run:
                 raise
 
         self._failure.clear()
+        self._over.clear()
         writer = (
             source.records(spark, self.pipeline, starting)
             .writeStream.foreachBatch(apply)
@@ -331,7 +334,7 @@ class Run:
         finally:
             if query.isActive:
                 with self._in_hand:
-                    self._stop.set()
+                    self._over.set()
                 query.stop()
         return again(self._failure[0], self.log) if self._failure else None
 

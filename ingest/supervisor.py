@@ -169,9 +169,15 @@ class Supervisor:
         except IngestError as failure:  # Connect away: changes wait in MySQL, the job goes on
             self._tell(failure.what)
             return
-        if diagnosis.action is Action.STOP and self._is_worth_a_try(diagnosis, now):
-            return
-        if diagnosis.action is Action.STOP:
+        try:
+            self._act(diagnosis, now)
+        except IngestError as failure:
+            if not failure.may_pass:
+                raise
+            self._tell(failure.what)
+
+    def _act(self, diagnosis: Diagnosis, now: float) -> None:
+        if diagnosis.action is Action.STOP and not self._is_worth_a_try(diagnosis, now):
             raise IngestError(
                 "E-CONNECTOR-FAILED",
                 f"Connector {self._connector.name!r}: {diagnosis.sentence}.",
