@@ -36,7 +36,7 @@ from ingest.table import LakeTable
 from ingest.topics import TableId
 
 MIRROR = "mirror"
-_PHASES = 3  # of a step: wipe, backfill, merge; each is a commit with a version of its own
+_PHASES = 3  # of a step: wipe, evolve, merge; each is a commit with a version of its own
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TableBatch:
 @dataclass(frozen=True)
 class Work:
     """Under which identity a batch is applied: its number, its checkpoint id, and the note that its
-    commits carry, so that what a marker stands for can be read back (see ``progress.Note``).
+    commits carry, so that what a marker stands for can be read back (see ``start_facts.Note``).
     """
 
     batch_id: int
@@ -158,7 +158,7 @@ class Applier:
         for current in catalog.current():
             if current.key and current.table not in self._seen:
                 target = LakeTable(self.session, self.path(current.table))
-                if target.describe() is None:
+                if not target.exists():
                     first = catalog.first(current.table)
                     target.create(_readable(first), first.key)
                 self._seen.add(current.table)
@@ -169,8 +169,7 @@ class Applier:
         table = batch.facts.table
         reached("table_started", work.batch_id, str(table))
         target = LakeTable(session, self.path(table))
-        description = target.describe()
-        if description is None:
+        if not target.exists():
             target.create(_readable(batch.steps[0].step.version), batch.steps[0].key)
         app = self.identity(work.checkpoint_id, table)
         unknown: list[str] = []

@@ -59,11 +59,13 @@ class ColumnChanges:
     computed: frozenset[str] = frozenset()
 
     def origin(self, column: str, before: Sequence[str]) -> str | None:
-        """Under which name a column stood before the statement; None for a new one."""
+        """Under which of these names a column stands before the statement; its own when a crash has
+        left it renamed already; None for a new one.
+        """
         names = {name.lower(): name for name in before}
-        for old, new in self.renamed.items():
-            if new == column.lower():
-                return names.get(old)
+        old = {new: old for old, new in self.renamed.items()}.get(column.lower())
+        if old is not None:
+            return names.get(old) or (column if column in before else None)
         if column.lower() in self.dropped or column.lower() in self.renamed:
             return None
         return names.get(column.lower())

@@ -82,11 +82,14 @@ def plan(
     """
     said = ddl.column_changes(version.ddl) if previous else ddl.ColumnChanges()
     before = {column.name.lower(): column for column in previous}
+    origins = {
+        column.name: said.origin(column.name, list(held.columns)) for column in version.columns
+    }
     fields, added, defaults, unknown = [], [], [], []
     moved = False
     for column in version.columns:
         kind = column_type(column)
-        origin = _origin(said, column.name, held)
+        origin = origins[column.name]
         if origin is None:
             default, why = _default(column, column.name.lower() in said.computed)
             added.append(column)
@@ -100,24 +103,13 @@ def plan(
             unknown += [why] if why else []
             moved = moved or origin != column.name or value != quoted(origin)
         fields.append(Field(column.name, kind.delta, value))
-    origins = {_origin(said, column.name, held) for column in version.columns}
-    gone = set(held.columns) - origins
+    gone = set(held.columns) - set(origins.values())
     another = not keyed and list(held.columns) != [field.name for field in fields]
     if moved or gone or another or held.multiset == keyed:
         return Rewrite(tuple(fields), tuple(unknown))
     if added:
         return AddColumns(tuple(added), tuple(defaults), tuple(unknown))
     return Nothing(tuple(unknown))
-
-
-def _origin(said: ddl.ColumnChanges, column: str, held: Held) -> str | None:
-    """The lake's column that a column was; its own name when the lake has renamed it already."""
-    found = said.origin(column, list(held.columns))
-    before = {new: old for old, new in said.renamed.items()}.get(column.lower())
-    lower = {name.lower() for name in held.columns}
-    if found is None and before and before not in lower and column in held.columns:
-        return column
-    return found
 
 
 def _default(column: Column, computed: bool) -> tuple[str | None, str]:

@@ -25,13 +25,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ingest import kafka, mysql, resync, session, source, startup
 from ingest.commit import Committer
 from ingest.config import Pipeline
-from ingest.connector import Connector, delivered, offset_gtids
+from ingest.connector import Connector, delivered, undelivered
 from ingest.epoch_registry import EpochRegistry
 from ingest.epochs import newest_number
 from ingest.errors import IngestError
 from ingest.failpoints import reached
 from ingest.fencing import fence_every_target
-from ingest.gtid import GtidSet
 from ingest.kafka_log import KafkaLog
 from ingest.lease import Lease, Term
 from ingest.ledger import Ledger
@@ -367,5 +366,5 @@ def _waiting_for(offset: dict[str, Any] | None, target: mysql.Reached) -> str:
         return "waiting for the connector's first records …"
     if offset.get("snapshot"):
         return "waiting for the snapshot to reach Kafka …"
-    missing = target.gtids.minus_count(offset_gtids(offset) or GtidSet())
-    return f"waiting for {missing:,} transactions to reach Kafka …"
+    missing = undelivered(offset, target)
+    return f"waiting for {missing or 0:,} transactions to reach Kafka …"
