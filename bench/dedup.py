@@ -58,9 +58,7 @@ def main() -> None:
 
 def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
     first = Lab(stack, folder / "first", name="dedup")
-    first.create()
-    first.write_pipeline()
-    first.disarm()
+    first.prepare()
     drain(first)
     changes(first, given.changes)
     drain(first)

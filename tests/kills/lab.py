@@ -91,6 +91,12 @@ class Lab:
                 values = ", ".join(make(n) for n in range(start, min(rows, start + 1000)))
                 self.sql(f"INSERT INTO {self.name}.{table} VALUES {values}")
 
+    def prepare(self, rows: int = 40) -> None:
+        """Tables and a pipeline file; the job can start, and nothing is armed."""
+        self.create(rows)
+        self.write_pipeline()
+        self.disarm()
+
     def change(self, *, ddl: bool = False, truncate: bool = True) -> None:
         """A round of changes: inserts, updates, deletes, key changes, swaps, returns, copies."""
         self.round += 1

@@ -285,9 +285,7 @@ def class_archive(stack: Stack, folder: Path) -> str:
     archive = folder / "spark.jsa"
     options = f"-XX:ArchiveClassesAtExit={archive}"
     lab = Lab(stack, folder / "archive", name="archive", java_options=options)
-    lab.create()
-    lab.write_pipeline()
-    lab.disarm()
+    lab.prepare()
     job = lab.start("--once")
     java = None
     while job.process.poll() is None:
@@ -302,17 +300,14 @@ def class_archive(stack: Stack, folder: Path) -> str:
 def snapshotted(stack: Stack, folder: Path, name: str, options: str) -> Lab:
     """A pipeline that has not begun: its snapshot is what is killed."""
     lab = Lab(stack, folder / name, name=name, settings=SLOW_SNAPSHOT, java_options=options)
-    lab.create(rows=SNAPSHOT_ROWS)
-    lab.write_pipeline()
+    lab.prepare(rows=SNAPSHOT_ROWS)
     return lab
 
 
 def fresh(stack: Stack, folder: Path, name: str, options: str) -> Lab:
     """A pipeline that is about to take its snapshot."""
     lab = Lab(stack, folder / name, name=name, java_options=options)
-    lab.create()
-    lab.write_pipeline()
-    lab.disarm()
+    lab.prepare()
     lab.start()
     return lab
 

@@ -93,9 +93,7 @@ def resends(stack: Stack, folder: Path, given: argparse.Namespace) -> int:
     lab = Lab(stack, folder / "lab", name="resent")
     # Durability of the source is not what is tested; without these it would be the slowest part.
     lab.sql("SET GLOBAL sync_binlog = 0", "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-    lab.create()
-    lab.write_pipeline()
-    lab.disarm()
+    lab.prepare()
     lab.start()
     lab.until_equal()
     per_kill = given.transactions // given.kills

@@ -65,9 +65,7 @@ def command(lab: Lab, *words: str, check: bool = True) -> subprocess.CompletedPr
 def fresh(lab: Lab, **settings: Any) -> Lab:
     """Create its tables, write its pipeline, start its job and wait until equal."""
     lab.settings.update(settings)
-    lab.create()
-    lab.write_pipeline()
-    lab.disarm()
+    lab.prepare()
     restart(lab)
     return lab
 

@@ -133,6 +133,14 @@ def log_reset(lab: Lab) -> str:
     return "equal in the new epoch"
 
 
+def _refused_until_taken_again(lab: Lab, word: str) -> None:
+    done = command(lab, "run", str(lab.file), "--once", check=False)
+    expect(done.returncode == 4 and word in done.stderr, done.stderr + done.stdout)
+    command(lab, "resync", str(lab.file), "--all")
+    lab.start()
+    lab.until_equal(300)
+
+
 @fault
 def binlog_purged(lab: Lab) -> str:
     """The log that the connector needs is gone: said with a remedy, and the remedy works."""
@@ -144,11 +152,7 @@ def binlog_purged(lab: Lab) -> str:
     newest = lab.sql("SHOW BINARY LOGS")[-1][0]
     lab.sql(f"PURGE BINARY LOGS TO '{newest}'")
     connector.resume()
-    done = command(lab, "run", str(lab.file), "--once", check=False)
-    expect(done.returncode == 4 and "resync" in done.stderr, done.stderr)
-    command(lab, "resync", str(lab.file), "--all")
-    lab.start()
-    lab.until_equal(300)
+    _refused_until_taken_again(lab, "resync")
     return "refused with a remedy, then equal"
 
 
@@ -176,11 +180,7 @@ def session_with_minimal_rows(lab: Lab) -> str:
         "SET SESSION binlog_row_image = 'MINIMAL'",
         f"UPDATE {lab.name}.keyed SET v = 'minimal' WHERE id = 16",
     )
-    done = command(lab, "run", str(lab.file), "--once", check=False)
-    expect(done.returncode == 4 and "binlog_row_image" in done.stderr, done.stderr + done.stdout)
-    command(lab, "resync", str(lab.file), "--all")
-    lab.start()
-    lab.until_equal(300)
+    _refused_until_taken_again(lab, "binlog_row_image")
     return "refused by name, then equal"
 
 
