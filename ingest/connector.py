@@ -227,7 +227,8 @@ class Connector:
     def _call(
         self, method: str, path: str, *, json: object = None, absent_ok: bool = False
     ) -> dict[str, Any] | None:
-        # While a group of workers settles, it answers 409; one more try is all it takes.
+        # While a group of workers settles, it answers 409; one more try is all it takes. A worker that
+        # starts answers 404 to everything: that says nothing about a connector.
         for attempt in range(40):
             try:
                 answer = self._http.request(method, path, json=json)
@@ -240,9 +241,16 @@ class Connector:
                     "`connect.url` in the pipeline file.",
                     may_pass=True,
                 ) from None
-            if answer.status_code != 409 or attempt == 39:
+            if not (answer.status_code == 409 or _is_starting(answer)) or attempt == 39:
                 break
             _pause(0.5)
+        if _is_starting(answer):
+            raise IngestError(
+                "E-CONNECT-AWAY",
+                f"Kafka Connect at {self._url} is still starting, or `connect.url` is not its address.",
+                remedy="run again in a moment; look into Connect's log if it stays so.",
+                may_pass=True,
+            )
         if answer.status_code == 404 and absent_ok:
             return None
         if answer.is_error:
@@ -252,8 +260,14 @@ class Connector:
                 f"{_message(answer)}.",
                 remedy="read Connect's log; `ingest connector status` shows the connector.",
                 exit_code=Exit.FAILED,
+                may_pass="timed out" in _message(answer),
             )
         return answer.json() if answer.content else {}
+
+
+def _is_starting(answer: httpx.Response) -> bool:
+    """True for a 404 that Connect itself did not write: its own name an ``error_code``."""
+    return answer.status_code == 404 and "error_code" not in answer.text
 
 
 def _pause(seconds: float) -> None:

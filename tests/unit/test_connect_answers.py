@@ -1,0 +1,58 @@
+"""What an answer of Kafka Connect means, where its status alone would mislead."""
+
+import httpx
+import pytest
+
+from ingest import connector
+from ingest.config import parse
+from ingest.connector import Connector
+from ingest.errors import IngestError
+
+PIPELINE = parse(
+    """
+name: p
+source: {mysql: "mysql://u@h", password: {env: X}, tables: ["d.*"]}
+kafka: {bootstrap_servers: "k:1"}
+connect: {url: "http://c:1"}
+lake: {path: /nowhere}
+"""
+)
+NOT_FOUND = httpx.Response(404, json={"error_code": 404, "message": "No status found for p"})
+STARTING = httpx.Response(404)
+
+
+def answering(monkeypatch, *answers):
+    """A connector whose worker gives these answers, the last one for ever."""
+    left = list(answers)
+    monkeypatch.setattr(connector, "_pause", lambda _: None)
+    found = Connector(PIPELINE)
+    give = httpx.MockTransport(lambda _: left.pop(0) if len(left) > 1 else left[0])
+    found._http = httpx.Client(base_url="http://c:1", transport=give)
+    return found
+
+
+def test_a_worker_that_starts_does_not_make_a_connector_seem_lost(monkeypatch):
+    running = httpx.Response(
+        200, json={"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
+    )
+    status = answering(monkeypatch, STARTING, STARTING, running).status()
+    assert status is not None
+    assert status.task == "RUNNING"
+
+
+def test_a_connector_that_is_not_there_is_none(monkeypatch):
+    assert answering(monkeypatch, NOT_FOUND).status() is None
+
+
+def test_a_worker_that_stays_without_an_answer_is_away_and_that_may_pass(monkeypatch):
+    with pytest.raises(IngestError) as failure:
+        answering(monkeypatch, STARTING).apply()
+    assert (failure.value.code, failure.value.may_pass) == ("E-CONNECT-AWAY", True)
+
+
+def test_a_worker_too_busy_to_answer_may_pass_and_a_refusal_may_not(monkeypatch):
+    for message, may_pass in (("Request timed out. The worker is busy", True), ("No", False)):
+        busy = httpx.Response(500, json={"error_code": 500, "message": message})
+        with pytest.raises(IngestError) as failure:
+            answering(monkeypatch, busy).status()
+        assert failure.value.may_pass is may_pass
