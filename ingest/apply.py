@@ -113,6 +113,9 @@ class Applier:
                 again = snapshots.begins_again(found, state)
                 if again:
                     cut = [replace(cut[0], reset=again.position), *cut[1:]]
+            if not all(keys) and self.pipeline.append_only(table):
+                rows = _as_log(rows)
+                cut = [replace(step, wipe=None) for step in cut]
             typed = [
                 StepBatch(step, key, self._typed(rows, step, key))
                 for step, key in zip(cut, keys, strict=True)
@@ -126,7 +129,8 @@ class Applier:
             within = within.filter(F.col("position") >= dedup.literal(step.start))
         if step.end is not None:
             within = within.filter(F.col("position") < dedup.literal(step.end))
-        schema = decode.RowSchema.of(_readable(step.version).columns)
+        columns, zero = _readable(step.version).columns, self.pipeline.source.epoch_dates
+        schema = decode.RowSchema.of(columns, key, zero)
         typed = decode.typed(within, schema, with_before=not key)
         # Raw bytes are wanted only for what goes to quarantine; the cache need not hold the rest.
         spare = ("key", "value") if key else ()
@@ -300,6 +304,14 @@ class Applier:
             self._local.session = sibling(self.session)
         session: SparkSession = self._local.session
         return session
+
+
+def _as_log(changes: DataFrame) -> DataFrame:
+    """Changes of an append-only table: what was deleted at the source stays in the lake."""
+    return changes.filter(F.col("op") != "d").withColumn(
+        "reason",
+        F.when(F.col("op") == "u", "an update of a table that the pipeline file calls append_only"),
+    )
 
 
 def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:

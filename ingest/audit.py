@@ -52,6 +52,7 @@ class _Table:
     path: str
     version: int | None
     """Version of the lake's table that is compared; None when the lake has none."""
+    keyed: bool
 
 
 @dataclass
@@ -138,9 +139,8 @@ class Audit:
             description = LakeTable(self.session, path).describe()
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
-            found.append(
-                _Table(table, columns, key, path, description.version if description else None)
-            )
+            version = description.version if description else None
+            found.append(_Table(table, columns, key, path, version, keyed=bool(names)))
         return found
 
     def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
@@ -154,18 +154,26 @@ class Audit:
     ) -> TableResult:
         buckets = differing_buckets(source, lake)
         differences: list[Difference] = []
+        kept: list[Difference] = []
+        # A log is compared whole: wherever its source was purged, buckets differ.
+        log = not table.keyed and self.pipeline.append_only(table.table)
+        most = len(buckets) if log else MOST_BUCKETS
         if buckets:
-            fetched = buckets[:MOST_BUCKETS]
+            fetched = buckets[:most]
             differences = compare_rows(
                 _source_rows(cursor, table, fetched), self._lake_rows(table, fetched)
             )
+        if log:
+            kept = [one for one in differences if one.found == "only in the lake"]
+            differences = [one for one in differences if one.found != "only in the lake"]
         return TableResult(
             name=str(table.table),
             source_rows=sum(rows for rows, _, _ in source.values()),
             lake_rows=sum(rows for rows, _, _ in lake.values()),
             differences=len(differences),
             examples=tuple(differences[:MOST_EXAMPLES]),
-            at_least=len(buckets) > MOST_BUCKETS,
+            at_least=len(buckets) > most,
+            kept=len(kept),
         )
 
     def _lake_sums(self, tables: list[_Table]) -> dict[str, BucketSums]:

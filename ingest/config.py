@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 from urllib.parse import unquote, urlsplit
 
 import yaml
@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from ingest.errors import IngestError
-from ingest.topics import parse_pattern
+from ingest.topics import TableId, parse_pattern
 
 
 class Settings(BaseModel):
@@ -84,6 +84,12 @@ class Source(Settings):
         "plain",
         description="`plain`: Debezium's usual names. `escaped`: every character that Kafka does "
         "not allow, and `_` itself, becomes `_uXXXX`, so that no two tables can share a topic.",
+    )
+    epoch_dates: Literal["quarantine", "null", "keep"] = Field(
+        "quarantine",
+        description="What `1970-01-01` in a NOT NULL DATE or DATETIME is: Debezium writes it for the "
+        "zero date, too. `quarantine`: nobody guesses, the row is set aside. `null`: the zero date. "
+        "`keep`: that moment.",
     )
     server_id: int | None = Field(
         None, ge=1, lt=2**32, description="Replica id of the connector; derived when absent."
@@ -205,6 +211,17 @@ class Dedup(Settings):
         return f"{int(found.group(1))} {found.group(2)}s"
 
 
+class Table(Settings):
+    """What is special about some tables."""
+
+    append_only: bool = Field(
+        False,
+        description="Of a table without a key: the lake keeps every row that was ever inserted. Deletes and "
+        "truncates at the source leave the lake's rows where they are; an update, which a log cannot "
+        "have, is quarantined.",
+    )
+
+
 class Pipeline(Settings):
     """One pipeline: a MySQL, the Kafka and Connect in between, and a lake."""
 
@@ -215,6 +232,25 @@ class Pipeline(Settings):
     lake: Lake
     dedup: Dedup = Field(default_factory=lambda: Dedup.model_validate({}))
     spark: Spark = Field(default_factory=lambda: Spark.model_validate({}))
+    tables: dict[str, Table] = Field(
+        default_factory=dict,
+        description="By pattern, as in `source.tables`: what is special there.",
+    )
+
+    def append_only(self, table: TableId) -> bool:
+        """True when a table without a key is kept as a log."""
+        return any(
+            settings.append_only and parse_pattern(pattern).matches(table)
+            for pattern, settings in self.tables.items()
+        )
+
+    @field_validator("tables")
+    @classmethod
+    def _are_keyed_by_patterns(cls, value: dict[str, Table]) -> dict[str, Table]:
+        for pattern in value:
+            if parse_pattern(pattern).excludes:
+                raise ValueError(f"{pattern!r} excludes; name the tables that the settings are of")
+        return value
 
     @field_validator("name")
     @classmethod
@@ -286,6 +322,6 @@ def _mistake(error: ErrorDetails) -> str:
 def _known_keys(path: tuple[Any, ...]) -> Iterator[str]:
     model: Any = Pipeline
     for part in path:
-        annotation = model.model_fields[part].annotation
-        model = annotation
+        of_tables = get_origin(model) is dict
+        model = get_args(model)[1] if of_tables else model.model_fields[part].annotation
     yield from model.model_fields

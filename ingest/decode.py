@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,6 +17,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 
 from ingest import position
 from ingest.epochs import Epoch
+from ingest.json_text import json_text
 from ingest.mysql_types import Column as SourceColumn
 from ingest.mysql_types import ColumnType, Kind, column_type
 
@@ -114,16 +116,36 @@ def _envelope_reason(source: Column, operation: Column, file_number: Column) -> 
     )
 
 
+EpochDates = Literal["quarantine", "null", "keep"]
+"""What 1970-01-01 in a NOT NULL DATE or DATETIME is taken for; Debezium writes it for zero dates, too."""
+
+
 @dataclass(frozen=True)
 class RowSchema:
-    """How one schema version's row images are read."""
+    """How one schema version's row images are read. ``key``: columns that tell rows apart, so that
+    a row without one of them cannot be applied.
+    """
 
     columns: tuple[tuple[str, ColumnType], ...]
+    key: tuple[str, ...] = ()
+    required: frozenset[str] = frozenset()
+    """NOT NULL columns."""
+    epoch_dates: EpochDates = "quarantine"
 
     @classmethod
-    def of(cls, columns: Sequence[SourceColumn]) -> RowSchema:
+    def of(
+        cls,
+        columns: Sequence[SourceColumn],
+        key: Sequence[str] = (),
+        epoch_dates: EpochDates = "quarantine",
+    ) -> RowSchema:
         """From a schema version's columns. Raises ``UnknownType``."""
-        return cls(tuple((column.name, column_type(column)) for column in columns))
+        return cls(
+            tuple((column.name, column_type(column)) for column in columns),
+            tuple(key),
+            frozenset(column.name for column in columns if not column.optional),
+            epoch_dates,
+        )
 
     @property
     def json_type(self) -> StructType:
@@ -172,8 +194,36 @@ def _parsed(image: Column, schema: RowSchema) -> Column:
 
 
 def _values(raw: Column, schema: RowSchema) -> Column:
-    fields = [value(raw.getField(name), kind).alias(name) for name, kind in schema.columns]
+    fields = []
+    for name, kind in schema.columns:
+        field = raw.getField(name)
+        found = value(field, kind, streamed=_streamed())
+        zero = _zero(field, name, kind, schema)
+        if zero is not None and (kind.kind is Kind.TIMESTAMP or schema.epoch_dates == "null"):
+            found = F.when(~zero, found)
+        fields.append(found.alias(name))
     return F.struct(*fields)
+
+
+def _streamed() -> Column:
+    """Written by the stream; what a snapshot reads takes another way through Debezium."""
+    return F.col("op") != "r"
+
+
+def _zero(raw: Column, name: str, kind: ColumnType, schema: RowSchema) -> Column | None:
+    """True for what Debezium writes for a zero date in a NOT NULL column: 1970-01-01 00:00:00.
+
+    A TIMESTAMP begins a second later, so there it means nothing else. In columns that may be NULL, zero
+    dates arrive as NULL.
+    """
+    if name not in schema.required:
+        return None
+    if kind.kind is Kind.TIMESTAMP:
+        return raw.try_cast("timestamp") == F.timestamp_micros(F.lit(0))
+    return raw == 0 if kind.kind in _DATES else None
+
+
+_DATES = (Kind.DATE, Kind.DATETIME)
 
 
 def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
@@ -188,11 +238,29 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
         )
     )
     for name, kind in schema.columns:
+        field = raw.getField(name)
         if kind.kind in _CAN_FAIL:
-            field = raw.getField(name)
             reason = reason.when(
-                field.isNotNull() & value(field, kind).isNull(),
+                field.isNotNull() & value(field, kind, streamed=_streamed()).isNull(),
                 F.lit(f"the value of column {name!r} does not fit {kind.delta}"),
+            )
+        zero = _zero(field, name, kind, schema)
+        doubtful = kind.kind in _DATES and schema.epoch_dates == "quarantine"
+        if zero is not None and doubtful:
+            reason = reason.when(
+                zero,
+                F.lit(
+                    f"column {name!r} holds 1970-01-01, which Debezium writes for the zero date, too; "
+                    "say which it is by `source.epoch_dates`"
+                ),
+            )
+        if name in schema.key:
+            missing = field.isNull()
+            if zero is not None and (kind.kind is Kind.TIMESTAMP or schema.epoch_dates == "null"):
+                missing = missing | zero
+            reason = reason.when(
+                missing,
+                F.lit(f"the key column {name!r} holds a zero date: rows cannot be told apart"),
             )
     return reason
 
@@ -201,6 +269,7 @@ _RANGES = {
     Kind.DATE: (-719_528, 2_932_896),  # 0000-01-01 to 9999-12-31, in days
     Kind.DATETIME: (-62_167_219_200_000_000, 253_402_300_799_999_999),  # the same, in microseconds
     Kind.TIME: (-3_020_399_999_999, 3_020_399_999_999),  # -838:59:59.999999 and its opposite
+    Kind.YEAR: (0, 2155),
 }
 """What MySQL's types can hold. A number beyond is nobody's value, and arithmetic on it could raise,
 which would stop the batch for ever instead of setting the row aside."""
@@ -208,10 +277,17 @@ which would stop the batch for ever instead of setting the row aside."""
 _CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS, *_RANGES}
 
 
-def value(raw: Column, column: ColumnType) -> Column:
-    """One value: from the type its JSON was parsed with to the lake's type. NULL stays NULL."""
+def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
+    """One value: from the type its JSON was parsed with to the lake's type. NULL stays NULL.
+    ``streamed``: true where the stream wrote it, false where a snapshot did.
+    """
     if column.kind in _RANGES:
         raw = F.when(raw.between(*_RANGES[column.kind]), raw)
+    if column.kind is Kind.YEAR:
+        # 1900 is no YEAR; the stream adds 1900 to the 0 that stands for 0000.
+        return F.when(streamed & (raw == 1900), 0).otherwise(raw).cast(column.delta)
+    if column.labels:
+        return F.when(streamed, _labels(raw, column)).otherwise(raw)
     if column.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP):
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
@@ -238,6 +314,15 @@ def value(raw: Column, column: ColumnType) -> Column:
     return raw
 
 
+def _labels(raw: Column, column: ColumnType) -> Column:
+    """An ENUM's or SET's labels from how the stream writes them."""
+    known = F.create_map(*[F.lit(text) for pair in column.labels for text in pair])
+    if column.kind is Kind.ENUM:
+        return F.coalesce(F.element_at(known, raw), raw)
+    each = F.transform(F.split(raw, ","), lambda one: F.coalesce(F.element_at(known, one), one))
+    return F.array_join(each, ",")
+
+
 def _big_endian(value: Column) -> Column:
     pairs = F.regexp_extract_all(F.hex(value), F.lit("(..)"))
     return F.unhex(F.array_join(F.reverse(pairs), ""))
@@ -260,17 +345,3 @@ def _time_text(micros: Column, digits: int) -> Column:
         fraction = F.lpad((size % 1_000_000).cast("string"), 6, "0")
         text = F.concat(text, F.lit("."), F.substring(fraction, 1, digits))
     return F.when(micros.isNotNull(), text)
-
-
-_SEPARATORS = r'(?s)\G((?:[^",:]++|".*?(?<!\\)(?:\\\\)*+")*+)([,:])\s*+'
-"""Up to the next separator outside a string. Strings end at a quote after an even number of
-backslashes; written without a loop per character, which would exhaust the stack on long texts."""
-
-
-def json_text(raw: Column) -> Column:
-    """A JSON document in MySQL's own spacing: ``{"a": [1, 2]}``.
-
-    A snapshot brings MySQL's text, the stream a compact one with the same key order (facts.md A1);
-    one space after each separator outside strings makes both what ``SELECT`` prints.
-    """
-    return F.regexp_replace(raw, _SEPARATORS, "$1$2 ")

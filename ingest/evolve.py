@@ -16,7 +16,15 @@ from ingest.catalog import SchemaVersion
 from ingest.mysql_types import Column, ColumnType, Kind, column_type
 from ingest.names import quoted
 
-_CONSTANT_KINDS = {Kind.INTEGER, Kind.UNSIGNED_BIGINT, Kind.DECIMAL, Kind.TEXT, Kind.DOUBLE}
+_CONSTANT_KINDS = {
+    Kind.INTEGER,
+    Kind.UNSIGNED_BIGINT,
+    Kind.DECIMAL,
+    Kind.TEXT,
+    Kind.ENUM,
+    Kind.SET,
+    Kind.DOUBLE,
+}
 _IMPLICIT = {
     Kind.INTEGER: "0",
     Kind.UNSIGNED_BIGINT: "0",

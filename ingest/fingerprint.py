@@ -24,6 +24,10 @@ def mysql_text(column: Column) -> str:
     name, kind = quoted(column.name), column_type(column).kind
     text = {
         Kind.TEXT: f"CONVERT({name} USING utf8mb4)",
+        Kind.ENUM: f"CONVERT({name} USING utf8mb4)",
+        Kind.SET: f"CONVERT({name} USING utf8mb4)",
+        Kind.YEAR: f"CAST({name} + 0 AS CHAR)",
+        Kind.INTEGER: f"CAST({name} + 0 AS CHAR)",  # without the zeros of ZEROFILL
         Kind.JSON: f"CAST({name} AS CHAR CHARACTER SET utf8mb4)",
         Kind.BINARY: f"HEX({name})",
         Kind.BOOLEAN: f"CAST({name} + 0 AS CHAR)",
@@ -65,10 +69,20 @@ def _ieee_754(name: SparkColumn) -> SparkColumn:
     return F.when(name.isNotNull(), F.array_join(F.reverse(pairs), ""))
 
 
+def mysql_absent(column: Column) -> str:
+    """SQL that is true where the lake has NULL: for NULL, and for dates with a zero month or day, for
+    which no type of the lake has a place.
+    """
+    name = quoted(column.name)
+    if column_type(column).kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return f"({name} IS NULL OR MONTH({name}) = 0 OR DAYOFMONTH({name}) = 0)"
+    return f"{name} IS NULL"
+
+
 def mysql_row(columns: Sequence[Column]) -> str:
     """SQL for the text of a whole row: length-prefixed, NULL distinct from everything."""
     parts = [
-        f"IF({quoted(c.name)} IS NULL, 'N;', "
+        f"IF({mysql_absent(c)}, 'N;', "
         f"CONCAT(OCTET_LENGTH({mysql_text(c)}), ':', {mysql_text(c)}, ';'))"
         for c in columns
     ]

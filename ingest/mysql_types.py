@@ -7,7 +7,7 @@ settings of ``connect/mysql-connector.yaml`` and were read off the real connecto
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -25,7 +25,10 @@ class Kind(Enum):
     BOOLEAN = "true or false"
     BITS = "base64 of little-endian bytes"
     TEXT = "text"
+    ENUM = "a label"
+    SET = "labels with commas between"
     BINARY = "base64"
+    YEAR = "number; the stream writes 1900 for 0000"
     DATE = "days since 1970-01-01"
     DATETIME = "microseconds since 1970-01-01 00:00:00 on the wall clock"
     TIMESTAMP = "ISO 8601 text in UTC"
@@ -43,6 +46,8 @@ class ColumnType:
     json: str
     digits: int = 0
     """Fraction digits of a TIME."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Of an ENUM or SET: how the stream writes a label, and the label, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,9 @@ _INTEGERS = {
     "INT": "int",
     "INT UNSIGNED": "bigint",
     "BIGINT": "bigint",
-    "YEAR": "int",
 }
-_TEXTS = {"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "ENUM", "SET"}
+_TEXTS = {"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"}
+_LABELS = {"ENUM": Kind.ENUM, "SET": Kind.SET}
 _BINARIES = {"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"}
 _GEOMETRIES = {
     "GEOMETRY",
@@ -136,6 +141,7 @@ _GEOMETRIES = {
 _SIMPLE = {
     "BIGINT UNSIGNED": ColumnType(Kind.UNSIGNED_BIGINT, "decimal(20,0)", "decimal(20,0)"),
     "DOUBLE": ColumnType(Kind.DOUBLE, "double", "double"),
+    "YEAR": ColumnType(Kind.YEAR, "int", "bigint"),
     "DATE": ColumnType(Kind.DATE, "date", "int"),
     "DATETIME": ColumnType(Kind.DATETIME, "timestamp_ntz", "bigint"),
     "TIMESTAMP": ColumnType(Kind.TIMESTAMP, "timestamp", "string"),
@@ -181,11 +187,33 @@ def column_type(column: Column) -> ColumnType:
         return ColumnType(Kind.BINARY, "binary", "string")
     if name in _TEXTS:
         return ColumnType(Kind.TEXT, "string", "string")
+    if name in _LABELS:
+        return ColumnType(_LABELS[name], "string", "string", labels=streamed_labels(column.labels))
     if name in _GEOMETRIES:
         return ColumnType(
             Kind.GEOMETRY, "struct<srid: int, wkb: binary>", "struct<wkb: string, srid: int>"
         )
     raise UnknownType(f"column {column.name!r} has the type {column.type_name}")
+
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+"""What a backslash and a letter mean in a MySQL string; before anything else it means nothing."""
+
+
+def streamed_labels(quoted: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Labels as the DDL quotes them to pairs (as the stream writes it, label) where the two differ.
+
+    Debezium's stream takes a label from the DDL's text with its escapes as they stand and puts a
+    backslash before each comma; the snapshot has the label itself (facts.md A1).
+    """
+    pairs = []
+    for text in quoted:
+        inner = text[1:-1].replace("''", "'")
+        label = re.sub(r"(?s)\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner)
+        streamed = inner.replace(",", "\\,")
+        if streamed != label:
+            pairs.append((streamed, label))
+    return tuple(pairs)
 
 
 def _normalised(type_name: str) -> str:

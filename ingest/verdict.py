@@ -32,6 +32,8 @@ class TableResult:
     examples: tuple[Difference, ...] = ()
     at_least: bool = False
     """True when so much differs that counting stopped."""
+    kept: int = 0
+    """Rows of an append-only table that only the lake has, which is as it should be."""
 
 
 Outcome = Literal["equal", "different", "moving", "behind"]
@@ -65,6 +67,7 @@ class Verdict:
                     "lake_rows": table.lake_rows,
                     "differences": table.differences,
                     "at_least": table.at_least,
+                    "kept": table.kept,
                     "examples": [{"key": d.key, "found": d.found} for d in table.examples],
                 }
                 for table in self.tables

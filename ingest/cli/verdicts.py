@@ -36,7 +36,8 @@ def verdict_table(verdict: Verdict) -> Group:
                 Text(row.name),
                 f"{row.source_rows:,}",
                 f"{row.lake_rows:,}",
-                f"{row.differences:,}{more}",
+                f"{row.differences:,}{more}"
+                + (f" ({row.kept:,} only in the lake, append-only)" if row.kept else ""),
                 style=style,
             )
         parts.append(table)

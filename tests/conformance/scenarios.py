@@ -134,6 +134,21 @@ SCENARIOS: dict[str, Scenario] = {
         [[(1, "a")]],
         keyed=False,
     ),
+    "an_append_only_table_keeps_what_its_source_removes_and_takes_no_update": Scenario(
+        [
+            [insert(10, 1, "a", keyed=False), insert(11, 1, "a", keyed=False)],
+            [delete(12, 1, "a", keyed=False), insert(13, 2, "b", keyed=False), truncate(14)],
+            [insert(20, 1, "a", keyed=False), update(21, 2, "b", "c", keyed=False)],
+        ],
+        [
+            [(1, "a"), (1, "a")],
+            [(1, "a"), (1, "a"), (2, "b")],
+            [(1, "a"), (1, "a"), (1, "a"), (2, "b")],
+        ],
+        keyed=False,
+        settings={"tables": {"d.t?": {"append_only": True}}},
+        crashes={2: "table_committed"},
+    ),
     "a_batch_torn_after_its_table_is_finished_and_not_repeated": Scenario(
         [[insert(10, 1, "a", keyed=False)], [insert(20, 1, "a", keyed=False)]],
         [[(1, "a")], [(1, "a"), (1, "a")]],

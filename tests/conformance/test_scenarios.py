@@ -24,7 +24,13 @@ from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import SparkTarget
 
-DEFAULT = ("a_truncate_removes", "an_attempt_at", "rows_deleted", "an_empty_table")
+DEFAULT = (
+    "a_truncate_removes",
+    "an_attempt_at",
+    "rows_deleted",
+    "an_empty_table",
+    "an_append_only",
+)
 ALL = os.environ.get("INGEST_MUTANTS") == "all"
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from ingest.cli.app import app
+from ingest.type_table import table
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,6 +44,10 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_types_page_holds_the_generated_table():
+    assert table() in (ROOT / "docs" / "types.md").read_text()
 
 
 def test_every_make_target_of_the_readme_exists():

@@ -4,6 +4,7 @@ import pytest
 
 from ingest import config
 from ingest.errors import IngestError
+from ingest.topics import TableId
 
 GOOD = """
 name: shop
@@ -40,6 +41,9 @@ def test_the_example_of_the_design_is_accepted():
         ("spark: {driver_memry: 1g}", "did you mean `driver_memory`"),
         ("spark: {parallel_tables: 0}", "spark.parallel_tables"),
         ("spark: {trigger_seconds: soon}", "spark.trigger_seconds"),
+        ("tables: {shop.log: {apend_only: true}}", "did you mean `append_only`"),
+        ("tables: {'!shop.log': {append_only: true}}", "excludes"),
+        ("tables: {log: {append_only: true}}", "not `database.table`"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_the_nearest_right_key(wrong, expected):
@@ -76,7 +80,7 @@ def test_a_password_that_is_not_there_says_where_it_was_looked_for(monkeypatch):
 def test_the_json_schema_describes_every_setting():
     schema = json.loads(json.dumps(config.Pipeline.model_json_schema()))
     assert schema["additionalProperties"] is False
-    assert {"name", "source", "kafka", "connect", "lake", "dedup", "spark"} == set(
+    assert {"name", "source", "kafka", "connect", "lake", "dedup", "spark", "tables"} == set(
         schema["properties"]
     )
 
@@ -84,3 +88,9 @@ def test_the_json_schema_describes_every_setting():
 def test_settings_cannot_be_changed_after_they_were_checked():
     with pytest.raises(ValueError, match="frozen"):
         config.parse(GOOD).name = "other"
+
+
+def test_what_is_special_about_tables_is_found_by_their_pattern():
+    pipeline = config.parse(GOOD + 'tables: {"shop.log_*": {append_only: true}, "shop.*": {}}')
+    assert pipeline.append_only(TableId("shop", "log_2026"))
+    assert not pipeline.append_only(TableId("shop", "orders"))
