@@ -16,7 +16,8 @@ apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads 
                 it to the tables (``table``), each in its own thread and session
 commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
                 ``foreign`` tells others' commits; ``manifest`` publishes the batch;
-                ``quarantine`` keeps what could not be applied
+                ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait
+                behind it
 begin, mend     ``startup`` gathers facts, ``progress`` decides; ``resync`` takes a table again
 observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest; ``progress_report`` says how far a pipeline is;
                 ``audit`` compares lake and source through ``fingerprint``

@@ -54,13 +54,23 @@ class TableBatch:
 
     facts: TableFacts
     steps: list[StepBatch]
+    _spent: list[DataFrame] = field(default_factory=list)
 
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
         return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
 
+    def leave_out(self, others: DataFrame) -> None:
+        """Take changes away that stand at the places of others."""
+        for index, one in enumerate(self.steps):
+            kept = quarantine.without(one.changes, others).persist()
+            self.steps[index] = replace(one, changes=kept)
+            self._spent.append(one.changes)
+
     def release(self) -> None:
         """Free what was cached."""
+        for frame in self._spent:
+            frame.unpersist()
         for one in self.steps:
             one.changes.unpersist()
 

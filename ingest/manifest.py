@@ -21,7 +21,7 @@ from ingest.position import SQL_TYPE, Position
 Place = tuple[str, int]
 """A Kafka topic and partition."""
 
-Kind = Literal["batch", "cleanup", "rewind"]
+Kind = Literal["batch", "cleanup", "rewind", "replay"]
 """``batch``: a range of Kafka. ``cleanup``: rows that a completed snapshot did not contain were
 removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
 or forward (a gap)."""

@@ -19,7 +19,7 @@ from ingest.position import SQL_TYPE
 LAST_CHANGE = "_last"
 """Helper column of :func:`numbered`: the Kafka record of a content's last change."""
 
-_RECORD = ("database", "table", "topic", "partition", "offset", "timestamp", "key", "value")
+_RECORD = ("database", "table", "topic", "partition", "offset", "timestamp", "key", "value", "run")
 
 META_TYPE = (
     f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp, "
@@ -103,10 +103,14 @@ def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     )
 
 
+ABSENT = "the row to remove is not in the lake"
+"""Why a change of a table without a key is quarantined that no replay can mend, only a resync."""
+
+
 def missing(source: DataFrame) -> DataFrame:
     """Records of :func:`numbered` that would delete what the table does not hold, with a reason."""
     absent = (F.col("_op") == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1)
-    reason = F.lit("the row to remove is not in the lake").alias("reason")
+    reason = F.lit(ABSENT).alias("reason")
     return source.filter(absent).select(f"{LAST_CHANGE}.*", reason)
 
 

@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from ingest import __version__, decode, dedup, manifest, pending, quarantine, snapshots, states
+from ingest import decode, dedup, held_back, manifest, pending, snapshots, states
 from ingest.apply import Applier, TableBatch, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch, newest_restart
 from ingest.facts import gather, regression
 from ingest.failpoints import reached
-from ingest.manifest import Entry, HighWater, Place
-from ingest.names import app_id, manifest_path, quarantine_path
+from ingest.held_back import HeldBack
+from ingest.manifest import Entry, HighWater, Kind, Place
+from ingest.names import app_id, manifest_path
 from ingest.ports import Log, Ranges, Schemas
 from ingest.position import Position
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
 from ingest.start_facts import Note
-from ingest.steps import Applied, TableFacts
+from ingest.steps import Applied
 from ingest.topics import TableId, topic_of
 
 
@@ -78,6 +78,7 @@ class Batches:
         # Of the run's session, not of a batch's: Spark hands each batch a session object of its
         # own, and sessions cloned from it would pile up batch by batch.
         self._applier = Applier(pipeline, session, committer)
+        self._held = HeldBack(session, pipeline.lake.path, committer)
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
         """One micro-batch of Spark's.
@@ -130,12 +131,34 @@ class Batches:
         if note.cleanup:
             name, below = note.cleanup
             self._clean_up(Cleanup(TableId.parse(name), below), note)
+        elif note.replay:
+            self._replay(note)
+            if self._next == note.batch_id:  # all but its row of the manifest was there
+                self._publish(self._without_changes("replay"))
         else:
             self._work(self._log.read(note.ranges), note)
+
+    def replay(self) -> int:
+        """Take in what waits in quarantine and can be applied by now; returns in how many batches."""
+        before = self._next
+        if self.newest is not None:
+            self._replay(Note(before, self.checkpoint_id, replay=True))
+        return self._next - before
+
+    def _replay(self, note: Note) -> None:
+        waiting = self._held.records(note.batch_id)
+        if waiting is not None:
+            self._schemas.read_to_end()
+            records, tables = waiting
+            self._work(records, note, tables)
 
     def rewind(self, entry: Entry) -> None:
         """Publish where topics go on from now, without any change."""
         self._publish(entry.without_changes("rewind", self._next, self._committer.term))
+
+    def _without_changes(self, kind: Kind) -> Entry:
+        assert self.newest is not None
+        return self.newest.without_changes(kind, self._next, self._committer.term)
 
     def clean_up(self, streaming: Position | None) -> None:
         """Remove what a completed snapshot did not contain, as soon as all of it is applied.
@@ -155,7 +178,8 @@ class Batches:
             if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self._settle(cleanup)
         for request in self._requests.look():
-            self._complete(request)
+            if self._complete(request):
+                self.replay()  # what waited for the table is void by now, or free to go on
 
     def _apply_ddl(self, streamed: Position) -> None:
         """DDLs that no change of their table has followed yet, once all before them is applied."""
@@ -171,25 +195,26 @@ class Batches:
             note = Note(self._next, self.checkpoint_id, ddl=ready)
             self._work(self._log.read({}), note)
 
-    def _complete(self, request: Request) -> None:
+    def _complete(self, request: Request) -> bool:
         """A table that was taken again: done once its snapshot is whole and applied."""
         assert self.newest is not None
         table = TableId.parse(request.table)
         state = self.newest.tables.get(request.table)
         if request.kind == "BLOCKING":
-            if state and state.snapshot and state.snapshot >= request.below:
-                self._requests.done(request)
-            return
-        if not self._requests.is_complete(request):
-            return
-        if state is None:  # the source's table is empty, and so is ours
+            done = bool(state and state.snapshot and state.snapshot >= request.below)
+        elif not self._requests.is_complete(request):
+            done = False
+        elif state is None:  # the source's table is empty, and so is ours
+            done = True
+        else:
+            # Nothing was read: the source's table is empty, and older rows are none of it.
+            cleanup = Cleanup(table, state.reread or request.below)
+            done = self._is_applied(cleanup)
+            if done:
+                self._settle(cleanup)
+        if done:
             self._requests.done(request)
-            return
-        # Nothing was read: the source's table is empty, and older rows are none of it.
-        cleanup = Cleanup(table, state.reread or request.below)
-        if self._is_applied(cleanup):
-            self._settle(cleanup)
-            self._requests.done(request)
+        return done
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
         """True when everything that its topic held when it was complete is applied."""
@@ -220,7 +245,14 @@ class Batches:
     def _next(self) -> int:
         return (self.newest.batch_id if self.newest else 0) + 1
 
-    def _work(self, batch: DataFrame, note: Note, *, late: bool = False) -> None:
+    def _work(
+        self,
+        batch: DataFrame,
+        note: Note,
+        waiting: Sequence[TableId] = (),
+        *,
+        late: bool = False,
+    ) -> None:
         """Decode, order, quarantine, apply, manifest, offsets.
 
         The order is the only correct one. Everything before the manifest is idempotent under
@@ -240,23 +272,46 @@ class Batches:
             note = replace(note, schema_offset=self._schemas.offset)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
-        changes = self._marked(decode.changes(batch, self._epochs), touched).persist()
+        states_before = previous.tables if previous else {}
+        changes = self._marked(decode.changes(batch, self._epochs), touched)
+        changes = held_back.replayable(changes, catalog, states_before, waiting).persist()
+        identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
         try:
             facts, counts = gather(changes)
-            states_before = previous.tables if previous else {}
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **facts}
             if counts.regressed:
                 raise regression(counts.regressed, previous)
             tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
             reached("changes_prepared", note.batch_id)
-            rejects = self._quarantine(changes, tables, work)
+            if not note.replay:
+                rejects = self._held.take(changes, tables, identity)
+            elif self._held.retry(changes, tables, note.batch_id):
+                rejects = 0
+            else:
+                return
             reached("quarantine_committed", note.batch_id)
             applied = self._apply_tables(tables, work)
+            if note.replay:
+                self._held.settle(identity)
+            names = states.unnamed(previous, touched)
             entry = replace(
-                self._entry(note, facts, applied, touched),
+                states.entry(
+                    previous,
+                    note,
+                    facts,
+                    applied,
+                    touched,
+                    catalog=self._schemas.catalog,
+                    topic_ids=self._log.topic_ids(names) if names else {},
+                    topic=self._topic,
+                ),
+                term=self._committer.term,
                 rejects=rejects,
                 resent=counts.passed_over,
                 late=counts.changes if late else 0,
+                kind="replay" if note.replay else "batch",
+                state_rows=self.state_size[0],
+                state_bytes=self.state_size[1],
                 started_at=started_at,
                 seconds=time.monotonic() - started,
             )
@@ -264,6 +319,7 @@ class Batches:
         finally:
             for table in self._applier.prepared:
                 table.release()
+            self._held.release()
             changes.unpersist()
         reached("manifest_committed", note.batch_id)
         # A crash before this: the next start asks for the tables of all open gaps.
@@ -286,24 +342,6 @@ class Batches:
         }
         return dedup.marked(changes, here, floors, newest_restart(self._epochs))
 
-    def _quarantine(self, changes: DataFrame, tables: list[TableBatch], work: Work) -> int:
-        """Set aside what could not be read, before any table is touched; returns how many."""
-        unread = dedup.fresh(changes).filter(F.col("reason").isNotNull())
-        rejects = quarantine.rows(unread, work.batch_id)
-        for table in tables:
-            for part in table.rejects():
-                rejects = rejects.unionByName(quarantine.rows(part, work.batch_id))
-        count = rejects.count()  # materialises what the MERGEs will read, too
-        if count:
-            self._committer.append_once(
-                changes.sparkSession,
-                quarantine_path(self.pipeline.lake.path),
-                quarantine.SCHEMA,
-                rejects,
-                self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note),
-            )
-        return count
-
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""
         futures = [self._pool.submit(self._applier.apply, table, work) for table in tables]
@@ -316,7 +354,7 @@ class Batches:
         newest = self.newest
         assert newest is not None
         started = time.monotonic()
-        entry = newest.without_changes("cleanup", note.batch_id, self._committer.term)
+        entry = self._without_changes("cleanup")
         name = str(cleanup.table)
         state = newest.tables[name]
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
@@ -331,49 +369,6 @@ class Batches:
         seconds = time.monotonic() - started
         self._publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
         self._awaited.pop(cleanup, None)
-
-    def _entry(
-        self,
-        note: Note,
-        facts: Mapping[TableId, TableFacts],
-        applied: list[Applied],
-        touched: Sequence[Place],
-    ) -> Entry:
-        """The batch's row of the ledger, but for its counts of rejects and its times."""
-        previous = self.newest
-        offsets = {
-            place: (end, end) for place, end in (previous.ends if previous else {}).items()
-        } | dict(note.ranges)
-        positions = [f.high for f in facts.values()]
-        times = [f.source_time for f in facts.values() if f.source_time]
-        if previous and previous.position:
-            positions.append(previous.position)
-        if previous and previous.source_time:
-            times.append(previous.source_time)
-        return Entry(
-            batch_id=note.batch_id,
-            checkpoint_id=note.checkpoint_id,
-            term=self._committer.term,
-            offsets=offsets,
-            high_water=states.high_water(
-                previous,
-                facts,
-                {place: note.ranges[place][1] for place in touched},
-                self._log.topic_ids(new) if (new := states.unnamed(previous, touched)) else {},
-            ),
-            tables=states.table_states(previous, facts, applied, self._schemas.catalog),
-            gaps=states.gaps(previous, applied, note.ranges, note.batch_id, self._topic),
-            changes=sum(f.changes for f in facts.values()),
-            rejects=0,
-            position=max(positions, default=None),
-            source_time=max(times, default=None),
-            schema_offset=note.schema_offset,
-            state_rows=self.state_size[0],
-            state_bytes=self.state_size[1],
-            started_at=datetime.now(timezone.utc),
-            seconds=0.0,
-            code_version=__version__,
-        )
 
     def _publish(self, entry: Entry) -> None:
         session = self._session

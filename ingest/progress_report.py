@@ -15,6 +15,7 @@ from ingest.manifest import Entry
 from ingest.resync import Requests
 from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.waiting_list import Waiting, waiting_list
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class ProgressReport:
     total_changes: int
     resyncing: tuple[str, ...] = ()
     """Tables that are being taken again."""
+    waiting: tuple[Waiting, ...] = ()
+    """What waits in quarantine."""
 
     @property
     def open_gaps(self) -> int:
@@ -119,6 +122,7 @@ class ProgressReport:
                 for gap in (newest.gaps if newest else ())
             ],
             "resyncing": list(self.resyncing),
+            "waiting": [one.as_json() for one in self.waiting],
             "tables": [
                 {"name": t.name, "version": t.version, "records_not_applied": t.pending}
                 for t in self.tables
@@ -141,6 +145,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         resyncing=tuple(one.table for one in Requests(pipeline).open())
         if is_local(pipeline.lake.path)
         else (),
+        waiting=tuple(waiting_list(pipeline.lake.path)),
     )
 
 

@@ -1,7 +1,9 @@
 """What could not be applied: reason, place and raw bytes, in one Delta table per lake.
 
-Written before the tables of its batch and under the batch's own identity, so a replay neither
-loses nor repeats a row of it.
+A change waits there, and later changes of its key wait behind it, in order, until it is replayed or its
+table was taken again. Kafka's own key says which changes belong together: it is there also when the
+value cannot be read, and one key stays in one partition, where offsets are the order.
+DataFrame to DataFrame, no effects.
 """
 
 from __future__ import annotations
@@ -11,8 +13,14 @@ from pyspark.sql import functions as F
 
 SCHEMA = (
     "batch_id bigint, reason string, database string, table string, topic string, "
-    "partition int, offset bigint, timestamp timestamp, key binary, value binary"
+    "partition int, offset bigint, timestamp timestamp, key binary, value binary, run string, "
+    "settled bigint"
 )
+"""``settled``: the batch in which the change was applied after all, or found void; null while it waits."""
+
+BEHIND = "waits behind an earlier change of its key"
+
+_PLACE = ("topic", "partition", "offset")
 
 
 def rows(rejects: DataFrame, batch_id: int) -> DataFrame:
@@ -28,4 +36,41 @@ def rows(rejects: DataFrame, batch_id: int) -> DataFrame:
         "timestamp",
         "key",
         "value",
+        "run",
+        F.lit(None).cast("bigint").alias("settled"),
     )
+
+
+def waiting(quarantine: DataFrame) -> DataFrame:
+    """Rows of :data:`SCHEMA` that still wait."""
+    return quarantine.filter(F.col("settled").isNull())
+
+
+def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
+    """Changes that have to wait: of a key of which an earlier change waits.
+
+    ``changes``: readable ones (``decode.changes``). ``heads``: rows with ``topic, partition, offset,
+    key``, those without a key being nobody's head. Out: ``changes`` of those, with their reason. A row
+    that a resync reads again is the whole truth and waits for nothing.
+    """
+    first = (
+        heads.filter(F.col("key").isNotNull())
+        .groupBy(*[F.col(name).alias(f"_{name}") for name in ("topic", "partition", "key")])
+        .agg(F.min("offset").alias("_head"))
+    )
+    same = [F.col(name) == F.col(f"_{name}") for name in ("topic", "partition", "key")]
+    later = F.col("offset") > F.col("_head")
+    reread = (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) == "incremental")
+    found = changes.filter(F.col("key").isNotNull() & ~reread)
+    found = found.join(first, [*same, later], "left_semi")
+    return found.withColumn("reason", F.lit(BEHIND))
+
+
+def without(changes: DataFrame, left_out: DataFrame) -> DataFrame:
+    """Changes but those that stand at the places (``topic, partition, offset``) of others."""
+    return changes.join(left_out.select(*_PLACE), list(_PLACE), "left_anti")
+
+
+def same_place(one: str, other: str) -> str:
+    """SQL that is true where two aliases name one Kafka record."""
+    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in _PLACE)

@@ -68,6 +68,8 @@ class Run:
     log: Path
     say: Say
     report: Callable[[BatchReport], None]
+    only_replay: bool = False
+    """Take in what waits in quarantine, and nothing else."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _over: threading.Event = field(default_factory=threading.Event)
     """The query in hand is to begin no further batch; unlike ``_stop``, another may follow it."""
@@ -217,6 +219,9 @@ class Run:
             self._take_again(start, facts, requests)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
+            batches.replay()
+            if self.only_replay:
+                return None
             query = self._start(spark, batches, starting, once=once)
             ended = self._watch(query, supervisor, batches, committer.refuse_lost)
             if ended is None and not self._stop.is_set():

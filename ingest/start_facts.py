@@ -18,7 +18,7 @@ class Note:
     ``ranges``: the batch's Kafka ranges that hold anything. ``schema_offset``: how much of the
     schema-change topic the batch had seen. ``cleanup``: table and position, for a batch that only
     removes what a completed snapshot did not contain. ``ddl``: tables and up to where DDLs of theirs
-    are applied without any change after them.
+    are applied without any change after them. ``replay``: what waited in quarantine is taken in.
     """
 
     batch_id: int
@@ -27,6 +27,7 @@ class Note:
     schema_offset: int = 0
     cleanup: tuple[str, Position] | None = None
     ddl: Mapping[str, Position] = field(default_factory=dict)
+    replay: bool = False
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
@@ -43,6 +44,8 @@ class Note:
             content["cleanup"] = [self.cleanup[0], self.cleanup[1].as_dict()]
         if self.ddl:
             content["ddl"] = {name: position.as_dict() for name, position in self.ddl.items()}
+        if self.replay:
+            content["replay"] = True
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -59,6 +62,7 @@ class Note:
             found["schema"],
             (cleanup[0], Position.from_mapping(cleanup[1])) if cleanup else None,
             {name: Position.from_mapping(at) for name, at in found.get("ddl", {}).items()},
+            found.get("replay", False),
         )
 
 

@@ -4,13 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 
-from ingest import snapshots
+from ingest import __version__, snapshots
 from ingest.catalog import Catalog
 from ingest.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.position import Position
+from ingest.start_facts import Note
 from ingest.steps import Applied, TableFacts
 from ingest.topics import TableId
+
+
+def entry(
+    previous: Entry | None,
+    note: Note,
+    facts: Mapping[TableId, TableFacts],
+    applied: list[Applied],
+    touched: Sequence[Place],
+    *,
+    catalog: Catalog,
+    topic_ids: Mapping[str, str],
+    topic: Callable[[TableId], str],
+) -> Entry:
+    """A batch's row of the ledger, but for its counts, its times, and who wrote it."""
+    offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
+    positions = [found.high for found in facts.values()]
+    times = [found.source_time for found in facts.values() if found.source_time]
+    if previous and previous.position:
+        positions.append(previous.position)
+    if previous and previous.source_time:
+        times.append(previous.source_time)
+    return Entry(
+        batch_id=note.batch_id,
+        checkpoint_id=note.checkpoint_id,
+        offsets=offsets | dict(note.ranges),
+        high_water=high_water(
+            previous, facts, {place: note.ranges[place][1] for place in touched}, topic_ids
+        ),
+        tables=table_states(previous, facts, applied, catalog),
+        gaps=gaps(previous, applied, note.ranges, note.batch_id, topic),
+        changes=sum(found.changes for found in facts.values()),
+        rejects=0,
+        position=max(positions, default=None),
+        source_time=max(times, default=None),
+        schema_offset=note.schema_offset,
+        started_at=datetime.now(timezone.utc),
+        seconds=0.0,
+        code_version=__version__,
+    )
+
 
 _NEVER = Position(0, 0, 0)
 """A table that was made after the pipeline's own snapshot: any snapshot of it is newer."""
@@ -81,7 +123,7 @@ def high_water(
         marks[place] = replace(mark, offset=max(mark.offset, end), topic_id=topic_id)
     for found in facts.values():
         for place, (position, gtid) in found.high_water.items():
-            mark = marks[place]
+            mark = marks.get(place, HighWater())
             if mark.position is None or position > mark.position:
                 marks[place] = replace(mark, position=position, gtid=gtid)
     return marks

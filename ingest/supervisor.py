@@ -82,7 +82,10 @@ _LASTING = (
     ),
     (
         r"DDL statement couldn't be parsed|couldn't be parsed",
-        "Debezium cannot read that statement; report it, and see docs/operations.md for the way on",
+        (
+            "Debezium cannot read that statement (typically DDL under ANSI_QUOTES): `ingest resync FILE "
+            "--all` goes on behind it and takes every table again; report the statement to Debezium"
+        ),
     ),
     (
         r"not configured to use a (ROW|FULL)",

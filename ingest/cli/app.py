@@ -208,6 +208,35 @@ def resync(
 
 @app.command()
 @command
+def replay(
+    file: PipelineFile,
+    as_json: Json = False,
+    log: Annotated[Path | None, typer.Option(help="Where Spark's own log goes.")] = None,
+    home: local.Home = None,
+) -> None:
+    """Take in what waits in quarantine, in order, once its cause is mended; then say what still waits.
+
+    A run does the same when it starts, so for a job that runs already, restart it.
+    """
+    from ingest.cli.batches import BatchLines, waiting_lines
+    from ingest.config import load
+    from ingest.run import Run
+    from ingest.waiting_list import waiting_list
+
+    pipeline = load(file)
+    path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"
+    lines = BatchLines()
+    if waiting_list(pipeline.lake.path):
+        Run(pipeline, path.absolute(), say, lines.report, only_replay=True).execute()
+    left = waiting_list(pipeline.lake.path)
+    if as_json:
+        print_json({"waiting": [one.as_json() for one in left]})
+    else:
+        out.print(waiting_lines(left))
+
+
+@app.command()
+@command
 def demo(
     home: local.Home = None,
     seconds: Annotated[float, typer.Option(help="Seconds of live traffic.")] = 30.0,

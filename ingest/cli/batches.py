@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group
@@ -11,6 +12,7 @@ from rich.text import Text
 from ingest.cli.screen import err, say
 from ingest.pipeline import BatchReport
 from ingest.progress_report import ProgressReport
+from ingest.waiting_list import Waiting
 
 
 class BatchLines:
@@ -43,11 +45,23 @@ class BatchLines:
         say(f"done: {self._changes:,} changes in {self._batches} batches")
         if self._rejects:
             say(
-                f"{self._rejects} changes are in quarantine (<lake>/_ingest/quarantine), each "
-                "with its reason"
+                f"{self._rejects} changes went to quarantine, each with its reason; later changes of "
+                f"their keys wait behind them: ingest status {file}"
             )
         if once:
             say(f"next: ingest audit {file}")
+
+
+def waiting_lines(waiting: Sequence[Waiting]) -> Text:
+    """What waits in quarantine, a line per table and reason, and what to do."""
+    if not waiting:
+        return Text("quarantine  nothing waits\n")
+    text = Text()
+    for one in waiting:
+        text.append(f"quarantine  {one.table}: {one.changes:,} changes: {one.reason}\n", "red")
+    return text.append(
+        "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table\n"
+    )
 
 
 def status_table(report: ProgressReport) -> Group:
@@ -79,6 +93,8 @@ def status_table(report: ProgressReport) -> Group:
     if newest and newest.state_rows:
         head.append(f"dedup      {newest.state_rows:,} changes remembered, ")
         head.append(f"{newest.state_bytes / 1e6:.1f} MB of state\n")
+    if report.waiting:
+        head.append(waiting_lines(report.waiting))
     table = Table(box=None, pad_edge=False)
     table.add_column("table")
     table.add_column("version", justify="right")

@@ -168,8 +168,8 @@ class SparkTarget:
         if crash:
             try:
                 with (
-                    patch.object(pipeline, "reached", _dying(crash)),
-                    patch.object(apply, "reached", _dying(crash)),
+                    patch.object(pipeline, "reached", dying(crash)),
+                    patch.object(apply, "reached", dying(crash)),
                 ):
                     self._apply(ends)
             except Crash:
@@ -222,7 +222,7 @@ class SparkTarget:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _dying(name: str):
+def dying(name: str):
     def reached(place: str, batch_id: int, detail: str = "") -> None:
         if place == name:
             raise Crash

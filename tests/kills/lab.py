@@ -274,7 +274,7 @@ class Lab:
         with closing(self.stack.mysql().admin()) as connection:
             with connection.cursor(pymysql.cursors.DictCursor) as cursor:
                 cursor.execute(f"SELECT * FROM {self.name}.{table}")
-                return Counter(_row(row) for row in cursor.fetchall())
+                return Counter(as_row(row) for row in cursor.fetchall())
 
     def lake_rows(self, table: str) -> Counter[Any]:
         try:
@@ -282,7 +282,7 @@ class Lab:
         except TableNotFoundError:
             return Counter()
         rows = delta.to_pyarrow_table().drop_columns(["_ingest"]).to_pylist()
-        return Counter(_row(row) for row in rows)
+        return Counter(as_row(row) for row in rows)
 
     def until_equal(self, seconds: float = 180) -> None:
         """Nobody writes; so the lake has to become equal, and everything has to be published."""
@@ -315,7 +315,7 @@ class Lab:
             self.job = None
 
 
-def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+def as_row(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted((name, _plain(value)) for name, value in row.items()))
 
 

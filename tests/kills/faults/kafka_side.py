@@ -133,7 +133,10 @@ def large_rows(lab: Lab) -> str:
         for future in admin.incremental_alter_configs([topic]).values():
             future.result(20)
         other.settings["connect"] = {
-            "settings": {"producer.override.max.request.size": "100000000"}
+            "settings": {
+                "producer.override.max.request.size": "100000000",
+                "producer.override.buffer.memory": "200000000",
+            }
         }
         other.write_pipeline()
         other.start()

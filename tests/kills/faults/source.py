@@ -185,6 +185,110 @@ def session_with_minimal_rows(lab: Lab) -> str:
 
 
 @fault
+def statement_nobody_parses(lab: Lab) -> str:
+    """A DDL that Debezium cannot parse: refused with the statement, and the remedy works."""
+    stop(lab)
+    lab.sql(
+        "SET SESSION sql_mode = 'ANSI_QUOTES'",
+        f'CREATE TABLE {lab.name}."not parsed" ("a b" INT PRIMARY KEY)',
+    )
+    lab.sql(f"UPDATE {lab.name}.keyed SET v = 'behind it' WHERE id = 16")
+    _refused_until_taken_again(lab, "not parsed")
+    lab.sql(f"DROP TABLE {lab.name}.`not parsed`")
+    return "refused with the statement, then equal"
+
+
+@fault
+def rows_that_no_log_holds(lab: Lab) -> str:
+    """Foreign-key cascades and a partition's TRUNCATE never reach the binlog as rows: the audit names
+    them, a resync mends them, and the job goes on meanwhile.
+    """
+    name = lab.name
+    lab.sql(
+        f"CREATE TABLE {name}.parent (id INT PRIMARY KEY)",
+        f"CREATE TABLE {name}.child (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES "
+        f"{name}.parent (id) ON DELETE CASCADE)",
+        f"CREATE TABLE {name}.parted (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) (PARTITION p0 "
+        "VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)",
+        f"INSERT INTO {name}.parent VALUES (1), (2)",
+        f"INSERT INTO {name}.child VALUES (1, 1), (2, 1), (3, 2)",
+        f"INSERT INTO {name}.parted VALUES (1, 1), (2, 2), (11, 3)",
+    )
+    tables, lab.tables = lab.tables, (*lab.tables, "parent", "child", "parted")
+    lab.until_equal()
+    lab.sql(
+        f"DELETE FROM {name}.parent WHERE id = 1",
+        f"ALTER TABLE {name}.parted TRUNCATE PARTITION p0",
+    )
+    lab.change()
+    lab.until(lambda: set(lab.differences()) == {"child", "parted"}, "only what no log holds", 180)
+    done = command(lab, "audit", str(lab.file), check=False)
+    named = done.returncode == 1 and "child" in done.stdout and "parted" in done.stdout
+    expect(named, done.stdout + done.stderr)
+    command(lab, "resync", str(lab.file), f"{name}.child", f"{name}.parted")
+    lab.change()
+    lab.until_equal(300)
+    lab.tables = tables
+    return "the audit names them; equal after resync"
+
+
+@fault
+def unusual_statements(lab: Lab) -> str:
+    """Savepoints, XA, temporary tables, MyISAM, CREATE … LIKE and … SELECT, multi-table statements, a
+    table that leaves the pattern and comes back, SELECT revoked for a while.
+    """
+    name, away = lab.name, f"{lab.name}_away"
+    account = "'ingest'@'127.0.0.1'"
+    lab.sql(
+        f"CREATE DATABASE {away}",
+        f"CREATE TABLE {name}.isam (id INT PRIMARY KEY, v INT) ENGINE = MyISAM",
+        f"INSERT INTO {name}.isam VALUES (1, 1), (2, 2)",
+        f"CREATE TABLE {name}.traveller (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO {name}.traveller VALUES (1, 1), (2, 2)",
+        "START TRANSACTION",
+        f"INSERT INTO {name}.keyed VALUES (70001, 1, 'kept')",
+        "SAVEPOINT here",
+        f"INSERT INTO {name}.keyed VALUES (70002, 1, 'rolled back')",
+        "ROLLBACK TO here",
+        "COMMIT",
+        f"XA START '{name}'",
+        f"INSERT INTO {name}.keyed VALUES (70003, 1, 'by XA')",
+        f"XA END '{name}'",
+        f"XA PREPARE '{name}'",
+        f"XA COMMIT '{name}'",
+        f"CREATE TEMPORARY TABLE {name}.scratch (id INT PRIMARY KEY)",
+        f"INSERT INTO {name}.scratch VALUES (70004)",
+        f"INSERT INTO {name}.keyed SELECT id, 1, 'from scratch' FROM {name}.scratch",
+        f"DROP TEMPORARY TABLE {name}.scratch",
+        f"UPDATE {name}.isam SET v = v + 1 WHERE id < 3",
+        f"CREATE TABLE {name}.chosen AS SELECT id, v FROM {name}.wide",
+        f"CREATE TABLE {name}.alike LIKE {name}.wide",
+        f"INSERT INTO {name}.alike SELECT id, v FROM {name}.wide WHERE id % 2",
+        f"UPDATE {name}.alike a JOIN {name}.isam i ON a.id = i.id SET a.v = 'joined', i.v = 9",
+        f"DELETE a FROM {name}.alike a JOIN {name}.wide w ON a.id = w.id WHERE a.id > 20",
+    )
+    tables, lab.tables = lab.tables, (*lab.tables, "isam", "traveller", "chosen", "alike")
+    lab.until_equal()
+    lab.sql(
+        f"RENAME TABLE {name}.traveller TO {away}.traveller",
+        f"UPDATE {away}.traveller SET v = 7",
+        f"INSERT INTO {away}.traveller VALUES (3, 3)",
+        f"RENAME TABLE {away}.traveller TO {name}.traveller",
+        f"INSERT INTO {name}.traveller VALUES (4, 4)",
+        f"DROP DATABASE {away}",
+    )
+    lab.until_equal(300)
+    lab.sql(f"REVOKE SELECT ON *.* FROM {account}")
+    try:
+        lab.change()
+        lab.until(lambda: not lab.differences(), "becoming equal without SELECT", 180)
+    finally:
+        lab.sql(f"GRANT SELECT ON *.* TO {account}")
+    lab.tables = tables
+    return "equal, without SELECT too"
+
+
+@fault
 def second_replica(lab: Lab) -> str:
     """Another connector takes our server id: MySQL throws ours out; said by name."""
     config = {**desired(lab.pipeline()), "topic.prefix": f"{lab.name}x", "snapshot.mode": "no_data"}

@@ -1,0 +1,161 @@
+"""The quarantine as the spine uses it: set aside, hold back what follows, take in again.
+
+Everything here is repeatable under (batch number, step): which changes wait before a batch is read from
+rows of earlier batches alone, so a batch that is done again holds back the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest import dedup, multiset, quarantine
+from ingest.apply import TableBatch
+from ingest.catalog import Catalog
+from ingest.commit import Committer, Identity
+from ingest.manifest import TableState
+from ingest.names import quarantine_path
+from ingest.table import LakeTable
+from ingest.topics import TableId
+
+OTHER_COLUMNS = "other columns"
+"""Why a change cannot be replayed: its table's columns have changed since."""
+
+_RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
+
+
+class HeldBack:
+    """What waits in one lake's quarantine."""
+
+    def __init__(self, session: SparkSession, lake: str, committer: Committer) -> None:
+        self._session = session
+        self._path = quarantine_path(lake)
+        self._committer = committer
+        self._any: bool | None = None
+        self._cached: list[DataFrame] = []
+
+    def waiting(self, before: int) -> DataFrame | None:
+        """Rows that earlier batches than ``before`` set aside and that still wait; None for none."""
+        if self._any is None and not DeltaTable.isDeltaTable(self._session, self._path):
+            self._any = False
+        if self._any is False:
+            return None
+        held = self._session.read.format("delta").load(self._path)
+        found = quarantine.waiting(held).filter(F.col("batch_id") < before)
+        if self._any is None:
+            self._any = not found.isEmpty()
+        return found if self._any else None
+
+    def records(self, before: int) -> tuple[DataFrame, list[TableId]] | None:
+        """Those that a replay may help, as the Kafka records they came as (``source.SCHEMA``), and the
+        tables they are of.
+        """
+        found = self.waiting(before)
+        if found is None:
+            return None
+        found = found.filter(F.col("reason") != multiset.ABSENT)
+        named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
+        tables = sorted(TableId(row.database, row.table) for row in named.collect())
+        return found.select(*_RECORD), tables
+
+    def take(self, changes: DataFrame, tables: Sequence[TableBatch], identity: Identity) -> int:
+        """Set aside what cannot be read and what waits behind it, before any table is touched;
+        returns how many. ``tables`` are left without them.
+        """
+        fresh = dedup.fresh(changes)
+        rejects = _rejects(fresh, tables, identity.batch)
+        count = rejects.count()  # materialises what the MERGEs will read, too
+        waiting = self.waiting(identity.batch)
+        if not count and waiting is None:
+            return 0
+        heads = _heads(rejects) if waiting is None else _heads(rejects).union(_heads(waiting))
+        behind = self._leave_out(quarantine.behind(_readable(fresh), heads), tables)
+        held = rejects.unionByName(quarantine.rows(behind, identity.batch))
+        count = held.count()
+        if count:
+            session, path = changes.sparkSession, self._path
+            self._committer.append_once(session, path, quarantine.SCHEMA, held, identity)
+            self._any = True
+        return count
+
+    def retry(self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> bool:
+        """Of changes that waited, those that still have to wait are left out of ``tables``; returns
+        whether anything else is among them: to apply, or void by now.
+        """
+        fresh = dedup.fresh(changes)
+        others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
+        still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
+        behind = self._leave_out(quarantine.behind(_readable(fresh), _heads(still)), tables)
+        still = still.union(behind.select(*_RECORD))
+        self._settled = quarantine.without(changes, still).select(*_RECORD[:3]).persist()
+        self._cached.append(self._settled)
+        return not self._settled.isEmpty()
+
+    def settle(self, identity: Identity) -> None:
+        """What :meth:`retry` found is applied now, or void; it waits no longer."""
+        table = LakeTable(self._session, self._path)
+        match = f"q.settled IS NULL AND {quarantine.same_place('q', 's')}"
+        rows = self._settled.localCheckpoint()
+
+        def mark() -> None:
+            merge = table.delta().alias("q").merge(rows.alias("s"), match)
+            merge.whenMatchedUpdate(set={"settled": str(identity.batch)}).execute()
+
+        self._committer.once(table, identity, mark)
+        self._any = None
+
+    def release(self) -> None:
+        """Free what was cached for a batch."""
+        for frame in self._cached:
+            frame.unpersist()
+        self._cached = []
+
+    def _leave_out(self, found: DataFrame, tables: Sequence[TableBatch]) -> DataFrame:
+        behind = found.persist()
+        self._cached.append(behind)
+        if not behind.isEmpty():
+            for table in tables:
+                table.leave_out(behind)
+        return behind
+
+
+def replayable(
+    marked: DataFrame, catalog: Catalog, states: Mapping[str, TableState], tables: Sequence[TableId]
+) -> DataFrame:
+    """Marks (``passed_over``) changes that waited and are void by now, since a newer snapshot of their
+    table is complete or their attempt at one was given up, and those made under other columns than the
+    table has now, which cannot be replayed.
+    """
+    current = {version.table: version for version in catalog.current()}
+    for table in tables:
+        here = (F.col("database") == table.database) & (F.col("table") == table.name)
+        state, version = states.get(str(table)), current.get(table)
+        void, other = F.lit(False), F.lit(version is None)
+        if state and state.snapshot:
+            void = F.col("position") < dedup.literal(state.snapshot)
+        if state and state.run:
+            again = (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
+            void = void | (again & (F.coalesce("run", F.lit("")) != state.run))
+        if version:
+            other = F.col("position") < dedup.literal(version.position)
+        reason = F.when(here & void, dedup.OBSOLETE).when(here & other, OTHER_COLUMNS)
+        marked = marked.withColumn("passed_over", F.coalesce("passed_over", reason))
+    return marked
+
+
+def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:
+    unread = quarantine.rows(fresh.filter(F.col("reason").isNotNull()), batch_id)
+    parts = [quarantine.rows(part, batch_id) for table in tables for part in table.rejects()]
+    return reduce(DataFrame.unionByName, parts, unread)
+
+
+def _readable(fresh: DataFrame) -> DataFrame:
+    return fresh.filter(F.col("reason").isNull())
+
+
+def _heads(rows: DataFrame) -> DataFrame:
+    return rows.select("topic", "partition", "offset", "key")

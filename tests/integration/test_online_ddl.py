@@ -1,0 +1,56 @@
+"""gh-ost and pt-online-schema-change, statement by statement, while the job runs."""
+
+import itertools
+
+from deltalake import DeltaTable
+
+from tests.ddl.online import SHADOWS, gh_ost, pt_osc
+from tests.kills.lab import Lab
+
+
+def test_online_schema_changes_under_traffic_end_equal(stack, tmp_path):
+    name = "osc"
+    patterns = [f"{name}.*", *(f"!{name}.{shadow}" for shadow in SHADOWS)]
+    lab = Lab(stack, tmp_path, name=name, tables=("g", "p"))
+    lab.settings["source"] = {"tables": patterns}
+    lab.sql(f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+    for table in lab.tables:
+        rows = ", ".join(f"({n}, 'v{n}', {n})" for n in range(1, 181))
+        lab.sql(
+            f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(50), n INT)",
+            f"INSERT INTO {name}.{table} VALUES {rows}",
+        )
+    count = itertools.count(1)
+
+    def traffic(table: str) -> None:
+        n = next(count)
+        lab.sql(
+            f"INSERT INTO {name}.{table} (v, n) VALUES ('new {n}', {n})",
+            f"UPDATE {name}.{table} SET v = CONCAT('touched ', {n}), n = n + 1 WHERE id % 10 = {n % 10}",
+            f"DELETE FROM {name}.{table} WHERE id = {n * 5}",
+        )
+
+    lab.write_pipeline()
+    lab.disarm()
+    lab.start()
+    try:
+        lab.until_equal(300)
+        before = {table: DeltaTable(str(lab.lake / name / table)).version() for table in lab.tables}
+        gh_ost(lab, "g", lambda: traffic("g"))
+        traffic("g")
+        pt_osc(lab, "p", lambda: traffic("p"))
+        traffic("p")
+        lab.until_equal(400)
+        assert not any(gap.is_open for gap in lab.entry().gaps)
+    finally:
+        lab.close()
+    for table, version in before.items():
+        old = DeltaTable(str(lab.lake / name / table), version=version)
+        assert [field.name for field in old.schema().fields][:3] == ["id", "v", "n"]
+        assert old.to_pyarrow_table().num_rows == 180
+        now = DeltaTable(str(lab.lake / name / table))
+        assert {field.name: str(field.type) for field in now.schema().fields}["n"].count("long")
+        copied = now.to_pyarrow_table().column("extra").to_pylist()
+        assert set(copied) == {"made by the copy"}
+    assert not list((lab.lake / name).glob("_*"))
+    assert sorted(path.name for path in (lab.lake / name).iterdir()) == ["g", "p"]

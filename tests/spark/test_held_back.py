@@ -1,0 +1,122 @@
+"""Quarantine per key: a change that cannot be read waits, its key's later changes wait behind it in
+order, others go on; a replay takes them in and nothing overtakes.
+"""
+
+from collections import Counter
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import functions as F
+
+from ingest import apply, decode, pipeline
+from ingest.changelog import row
+from ingest.position import Position
+from ingest.waiting_list import waiting_list
+from tests.conformance.histories import History, Record
+from tests.conformance.scenarios import delete, insert, truncate, update
+from tests.conformance.targets import Crash, SparkTarget, dying
+
+
+@contextmanager
+def unreadable():
+    """A defect of the decoder: it cannot read the text ``bad``, until it is mended."""
+    original = decode._row_reason
+
+    def reason(image, raw, schema):
+        cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
+        return F.coalesce(original(image, raw, schema), cannot)
+
+    with patch.object(decode, "_row_reason", reason):
+        yield
+
+
+class Lake:
+    """A table of a lake, fed batch by batch."""
+
+    def __init__(self, spark, folder, *, keyed=True):
+        self.history = History(keyed, 1, records=[[]])
+        self.history.snapshots = [Position(0, 1, 5)]
+        self.target = SparkTarget(spark, folder, self.history)
+
+    def take(self, *changes, crash=None):
+        self.history.records[0] += [Record(each, 0, each.position.pos) for each in changes]
+        self.target.take({0: [len(self.history.records[0])]}, crash)
+
+    def rows(self):
+        return sorted((r["id"], r["v"]) for r in map(dict, self.target.content().elements()))
+
+    def waiting(self):
+        return sum(one.changes for one in waiting_list(str(self.target.path)))
+
+    def replay(self):
+        return self.target.batches.replay()
+
+
+@pytest.fixture
+def lake(spark, tmp_path):
+    found = Lake(spark, tmp_path)
+    yield found
+    found.target.remove()
+
+
+def test_later_changes_of_a_key_wait_in_order_and_all_others_go_on(lake):
+    with unreadable():
+        lake.take(insert(10, 1, "a"), update(11, 1, "a", "bad"), update(12, 1, "bad", "c"))
+        assert (lake.rows(), lake.waiting()) == ([(1, "a")], 2)
+        lake.take(update(20, 1, "c", "d"), insert(21, 2, "b"), delete(22, 1, "d"))
+        assert (lake.rows(), lake.waiting()) == ([(1, "a"), (2, "b")], 4)
+        before = lake.target.batches.newest.batch_id
+        assert lake.replay() == 0
+        assert lake.target.batches.newest.batch_id == before
+        lake.take(insert(30, 1, "e"))
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(1, "e"), (2, "b")], 0)
+    lake.take(update(40, 1, "e", "f"))
+    assert lake.rows() == [(1, "f"), (2, "b")]
+    assert lake.replay() == 0
+
+
+@pytest.mark.parametrize("place", ["tables_committed", "manifest_committed"])
+def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake, place):
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+    with (
+        patch.object(pipeline, "reached", dying(place)),
+        patch.object(apply, "reached", dying(place)),
+        pytest.raises(Crash),
+    ):
+        lake.replay()
+    lake.target.start()
+    assert (lake.rows(), lake.waiting()) == ([(1, "bad"), (2, "b")], 0)
+    assert lake.target.batches.newest.kind == "replay"
+    assert lake.replay() == 0
+
+
+def test_a_batch_that_is_done_again_holds_back_the_same_changes(lake):
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+        lake.take(update(20, 1, "bad", "c"), update(21, 2, "b", "bb"), crash="quarantine_committed")
+        assert (lake.rows(), lake.waiting()) == ([(2, "bb")], 2)
+    lake.replay()
+    assert lake.rows() == [(1, "c"), (2, "bb")]
+
+
+def test_what_a_truncate_made_void_is_settled_and_not_applied(lake):
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+        lake.take(truncate(20), insert(30, 3, "c"))
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(3, "c")], 0)
+
+
+def test_in_a_table_without_a_key_nothing_waits_for_anything(spark, tmp_path):
+    lake = Lake(spark, tmp_path, keyed=False)
+    with unreadable():
+        lake.take(insert(10, 1, "bad", keyed=False), insert(11, 1, "a", keyed=False))
+        lake.take(update(20, 1, "bad", "b", keyed=False), insert(21, 1, "a", keyed=False))
+        assert (Counter(lake.rows()), lake.waiting()) == (Counter({(1, "a"): 2}), 2)
+    assert lake.replay() == 1
+    assert Counter(lake.rows()) == Counter({(1, "a"): 2, (1, "b"): 1})
+    assert row(id=1, v="b") in lake.target.content()
+    lake.target.remove()
