@@ -19,8 +19,9 @@ commit          ``commit`` makes each commit once, under the ``lease``, and chec
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait
                 behind it
 begin, mend     ``startup`` gathers facts, ``progress`` decides; ``resync`` takes a table again
-observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest; ``progress_report`` says how far a pipeline is;
-                ``audit`` compares lake and source through ``fingerprint``
+observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest;
+                ``progress_report`` says how far a pipeline is, ``lake_plan`` what DDL that waits will
+                do; ``audit`` compares lake and source through ``fingerprint``
 ==============  =================================================================================
 
 The spine is ``pipeline.Batches.apply``: one micro-batch, every stage in its order. ``run`` starts

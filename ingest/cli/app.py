@@ -110,6 +110,21 @@ def run(
 
 @app.command()
 @command
+def plan(file: PipelineFile, as_json: Json = False) -> None:
+    """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
+    from ingest.cli.plans import plan_table
+    from ingest.config import load
+    from ingest.planning import gather
+
+    found = gather(load(file))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        out.print(plan_table(found))
+
+
+@app.command()
+@command
 def status(
     file: PipelineFile,
     as_json: Json = False,

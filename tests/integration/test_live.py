@@ -24,6 +24,19 @@ def until(fact, seconds=90.0):
     pytest.fail("it did not happen in time")
 
 
+def refuse_another_plan(cli, file):
+    """`ingest plan` tells of the statements that wait, what each will do."""
+    for _ in range(20):  # until the connector has delivered them
+        plan = json.loads(cli("plan", str(file), "--json").stdout)
+        costs = {effect["table"]: effect["costs"] for effect in plan["lake"]}
+        if "live.fourth" in costs:
+            break
+    assert costs["live.first"] == ["rewrite"]
+    assert costs["live.second"] == ["rewrite", "resync"]
+    assert costs["live.fourth"] == ["metadata", "resync"]
+    assert plan["connector"]["action"] == "nothing"
+
+
 def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql, stack):
     mysql.database("live")
     mysql.sql(
@@ -77,6 +90,7 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
     assert report["connector"]["healthy"] is True
     assert report["records_not_applied"] == 0
     assert report["transactions_not_in_kafka"] == 0
+    assert [one["changes"] for one in report["waiting"]] == [1]
 
     # The job is down; columns go, come, change name and type, and a table is dropped.
     mysql.sql(
@@ -87,6 +101,7 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
         "INSERT INTO live.third VALUES (1)",
         "RENAME TABLE live.third TO live.fourth",
     )
+    refuse_another_plan(cli, file)
     for _ in range(2):  # what only MySQL knows is asked for by the first and there with the second
         done = cli.once(file)
         assert done.returncode == 0, done.stderr

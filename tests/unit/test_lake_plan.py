@@ -1,0 +1,96 @@
+"""`lake_plan`: what a pending DDL will do and cost, statement by statement."""
+
+from ingest.catalog import Catalog
+from ingest.lake_plan import HeldTable, effects, of_patterns
+from ingest.manifest import TableState
+from ingest.position import Position
+from ingest.topics import TableId
+
+HELD = HeldTable({"id": "int", "v": "int"}, False, 1000, 5_000_000)
+
+
+def column(name, type_name="INT", **more):
+    return {"name": name, "typeName": type_name, "optional": True} | more
+
+
+ID, V = column("id", optional=False), column("v")
+
+
+def record(pos, kind, columns, ddl="", table="t", key=("id",)):
+    body = None if kind == "DROP" else {"columns": columns, "primaryKeyColumnNames": list(key)}
+    return {
+        "source": {
+            "file": "binlog.000001",
+            "pos": pos,
+            "row": 0,
+            "snapshot": str(pos == 5).lower(),
+        },
+        "databaseName": "d",
+        "ddl": ddl,
+        "tableChanges": [{"type": kind, "id": f'"d"."{table}"', "table": body}],
+    }
+
+
+def planned(*records, applied=10):
+    catalog = Catalog()
+    for one in (record(5, "CREATE", [ID, V]), *records):
+        catalog.add(one, 0)
+    state = TableState("/lake/d/t", 3, position=Position(0, 1, applied))
+    return [(e.costs, e.bytes) for e in effects(catalog, {"d.t": state}, {"d.t": HELD})]
+
+
+def test_what_is_applied_is_not_pending():
+    assert planned() == []
+    assert planned(record(9, "ALTER", [ID], "ALTER TABLE t DROP v")) == []
+
+
+def test_each_statement_has_its_cost_upon_what_the_ones_before_made():
+    assert planned(
+        record(20, "ALTER", [ID, V, column("w")], "ALTER TABLE t ADD w INT"),
+        record(30, "ALTER", [ID, V], "ALTER TABLE t DROP w"),
+        record(40, "ALTER", [ID, V], "ALTER TABLE t COMMENT 'x'"),
+        record(50, "ALTER", [ID, column("v", "BIGINT")], "ALTER TABLE t MODIFY v BIGINT"),
+        record(60, "DROP", [], "DROP TABLE t"),
+    ) == [
+        (("metadata",), 0),
+        (("rewrite",), HELD.bytes),
+        (("nothing",), 0),
+        (("rewrite",), HELD.bytes),
+        (("rows go",), 0),
+    ]
+
+
+def test_a_default_fills_rows_and_what_only_mysql_knows_is_read_again():
+    assert planned(
+        record(
+            20, "ALTER", [ID, V, column("w", defaultValueExpression="7")], "ALTER TABLE t ADD w …"
+        ),
+        record(
+            30,
+            "ALTER",
+            [ID, V, column("w"), column("u", "CHAR", length=36)],
+            "ALTER TABLE t ADD u CHAR(36) DEFAULT (UUID())",
+        ),
+    ) == [(("metadata", "rewrite"), HELD.bytes), (("metadata", "resync"), 0)]
+
+
+def test_a_type_without_a_place_in_the_lake_is_told_before_it_stops_the_run():
+    (one,) = planned(
+        record(20, "ALTER", [ID, V, column("w", "VECTOR")], "ALTER TABLE t ADD w VECTOR")
+    )
+    assert one == (("refused",), 0)
+
+
+def test_a_table_that_comes_by_another_name_is_read_from_mysql():
+    swapped = record(30, "ALTER", [ID, V], "rename table _t_gho to t")
+    assert planned(swapped) == [(("resync",), 0)]
+
+
+def test_changed_patterns_say_what_is_taken_and_what_stays():
+    one, two = TableId("d", "t"), TableId("d", "new")
+    found = of_patterns([one, two], [one], ["d.t", "d.left"])
+    assert [(effect.table, effect.costs) for effect in found] == [
+        ("d.new", ("metadata",)),
+        ("d.left", ("nothing",)),
+    ]
+    assert of_patterns([one], [], []) == []
