@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -99,7 +99,7 @@ class Run:
             lease.release()
             active = SparkSession.getActiveSession() or spark
             if active is not None:
-                with suppress(Py4JNetworkError, ConnectionRefusedError):  # it is gone already
+                with suppress(Py4JError, ConnectionRefusedError):  # it is gone already
                     active.stop()
 
     def _hold(
@@ -137,6 +137,10 @@ class Run:
                 ended = again(failure, self.log)
             except (Py4JNetworkError, ConnectionRefusedError):
                 raise spark_died(self.log) from None
+            except Py4JError:
+                if session.has_died(spark):  # in the middle of a call
+                    raise spark_died(self.log) from None
+                raise
             if ended is None or self._stop.is_set():
                 return
             tries = 1 if self._applied else tries + 1

@@ -113,3 +113,9 @@ def _stderr_into(log: Path) -> Iterator[None]:
         os.dup2(saved, 2)
         os.close(saved)
         os.close(file)
+
+
+def has_died(session: SparkSession) -> bool:
+    """True when the JVM behind a session, a child process of ours, is gone."""
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None

@@ -77,8 +77,6 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
         lab.kill("driver")
         lab.disarm()
         lab.start()
-        for table in lab.tables:  # a DDL without a row after it reaches the lake with the next one
-            lab.sql(f"INSERT INTO {name}.{table} (id) VALUES (9999)")
         try:
             lab.until_equal(400)
         except LabError as failure:
