@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ingest import ddl
 from ingest.catalog import SchemaVersion
-from ingest.mysql_types import Column, ColumnType, Kind, column_type
+from ingest.mysql_types import Column, ColumnType, Kind, column_type, normalised
 from ingest.names import quoted
 
 _CONSTANT_KINDS = {
@@ -167,7 +167,7 @@ def _keeps_values(old: Column, new: Column) -> bool:
     if was.kind is Kind.INTEGER:
         return _holds(old, new)
     charset = new.charset in (old.charset, "utf8mb4")
-    fixed = was.kind is Kind.BINARY and new.type_name.upper() == "BINARY"
+    fixed = was.kind is Kind.BINARY and normalised(new.type_name) == "BINARY"
     if fixed and old.length != new.length:
         return False  # MySQL pads with zero bytes
     return charset and _capacity(old) <= _capacity(new)
@@ -188,13 +188,13 @@ _CAPACITY = {
 
 def _capacity(column: Column) -> int:
     """How much a column holds: characters, bytes, bits or fraction digits."""
-    return _CAPACITY.get(column.type_name.upper(), column.length or 0)
+    return _CAPACITY.get(normalised(column.type_name), column.length or 0)
 
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-_BYTES = {"TINYINT": 1, "SMALLINT": 2, "MEDIUMINT": 3, "INT": 4, "INTEGER": 4, "BIGINT": 8}
+_BYTES = {"TINYINT": 1, "SMALLINT": 2, "MEDIUMINT": 3, "INT": 4, "BIGINT": 8}
 
 
 def _holds(old: Column, new: Column) -> bool:
@@ -206,8 +206,8 @@ def _holds(old: Column, new: Column) -> bool:
 
 
 def _integer(column: Column) -> tuple[int, bool]:
-    words = column.type_name.upper().split()
-    return _BYTES.get(words[0], 0), "UNSIGNED" in words
+    name = normalised(column.type_name)
+    return _BYTES.get(name.removesuffix(" UNSIGNED"), 0), name.endswith(" UNSIGNED")
 
 
 def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> bool:

@@ -35,32 +35,40 @@ class HeldBack:
         self._session = session
         self._path = quarantine_path(lake)
         self._committer = committer
-        self._any: bool | None = None
+        self._holding: bool | None = None
+        """Whether a row with a key waits, so that later changes of it have to; None: look."""
         self._cached: list[DataFrame] = []
 
     def waiting(self, before: int) -> DataFrame | None:
-        """Rows that earlier batches than ``before`` set aside and that still wait; None for none."""
-        if self._any is None and not DeltaTable.isDeltaTable(self._session, self._path):
-            self._any = False
-        if self._any is False:
+        """Rows that earlier batches than ``before`` set aside and that still wait; None without any
+        quarantine.
+        """
+        if not DeltaTable.isDeltaTable(self._session, self._path):
             return None
         held = self._session.read.format("delta").load(self._path)
-        found = quarantine.waiting(held).filter(F.col("batch_id") < before)
-        if self._any is None:
-            self._any = not found.isEmpty()
-        return found if self._any else None
+        return quarantine.waiting(held).filter(F.col("batch_id") < before)
 
     def records(self, before: int) -> tuple[DataFrame, list[TableId]] | None:
         """Those that a replay may help, as the Kafka records they came as (``source.SCHEMA``), and the
-        tables they are of.
+        tables they are of; None when nothing waits.
         """
         found = self.waiting(before)
-        if found is None:
+        if found is None or found.isEmpty():
             return None
         found = found.filter(F.col("reason") != multiset.ABSENT)
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
         return found.select(*_RECORD), tables
+
+    def _heads(self, before: int) -> DataFrame | None:
+        """Where each key's first waiting change stands; None when no key waits."""
+        if self._holding is False:
+            return None
+        found = self.waiting(before)
+        heads = _heads(found).filter(F.col("key").isNotNull()) if found is not None else None
+        if self._holding is None:
+            self._holding = heads is not None and not heads.isEmpty()
+        return heads if self._holding else None
 
     def take(self, changes: DataFrame, tables: Sequence[TableBatch], identity: Identity) -> int:
         """Set aside what cannot be read and what waits behind it, before any table is touched;
@@ -69,17 +77,17 @@ class HeldBack:
         fresh = dedup.fresh(changes)
         rejects = _rejects(fresh, tables, identity.batch)
         count = rejects.count()  # materialises what the MERGEs will read, too
-        waiting = self.waiting(identity.batch)
-        if not count and waiting is None:
+        earlier = self._heads(identity.batch)
+        if not count and earlier is None:
             return 0
-        heads = _heads(rejects) if waiting is None else _heads(rejects).union(_heads(waiting))
+        heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
         behind = self._leave_out(quarantine.behind(_readable(fresh), heads), tables)
         held = rejects.unionByName(quarantine.rows(behind, identity.batch))
         count = held.count()
         if count:
             session, path = changes.sparkSession, self._path
             self._committer.append_once(session, path, quarantine.SCHEMA, held, identity)
-            self._any = True
+            self._holding = None
         return count
 
     def retry(self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> bool:
@@ -106,7 +114,7 @@ class HeldBack:
             merge.whenMatchedUpdate(set={"settled": str(identity.batch)}).execute()
 
         self._committer.once(table, identity, mark)
-        self._any = None
+        self._holding = None
 
     def release(self) -> None:
         """Free what was cached for a batch."""

@@ -160,7 +160,7 @@ def column_type(column: Column) -> ColumnType:
 
     TINYINT(1) stays a number: MySQL stores 2 and 127 in it. Only BIT(1) is a boolean.
     """
-    name = _normalised(column.type_name)
+    name = normalised(column.type_name)
     if name in _INTEGERS:
         return ColumnType(Kind.INTEGER, _INTEGERS[name], "bigint")
     if name in _SIMPLE:
@@ -216,7 +216,8 @@ def streamed_labels(quoted: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _normalised(type_name: str) -> str:
+def normalised(type_name: str) -> str:
+    """One spelling per type: upper case, synonyms resolved, ``UNSIGNED`` last."""
     name = re.sub(r"\s+", " ", type_name.upper()).replace(" ZEROFILL", "").replace(" SIGNED", "")
     base, unsigned = name.removesuffix(" UNSIGNED"), name.endswith(" UNSIGNED")
     base = _SYNONYMS.get(base, base)

@@ -51,7 +51,7 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
 
     ``changes``: readable ones (``decode.changes``). ``heads``: rows with ``topic, partition, offset,
     key``, those without a key being nobody's head. Out: ``changes`` of those, with their reason. A row
-    that a resync reads again is the whole truth and waits for nothing.
+    that a snapshot reads is the whole truth and waits for nothing.
     """
     first = (
         heads.filter(F.col("key").isNotNull())
@@ -60,8 +60,7 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
     )
     same = [F.col(name) == F.col(f"_{name}") for name in ("topic", "partition", "key")]
     later = F.col("offset") > F.col("_head")
-    reread = (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) == "incremental")
-    found = changes.filter(F.col("key").isNotNull() & ~reread)
+    found = changes.filter(F.col("key").isNotNull() & (F.col("op") != "r"))
     found = found.join(first, [*same, later], "left_semi")
     return found.withColumn("reason", F.lit(BEHIND))
 
