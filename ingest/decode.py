@@ -31,6 +31,9 @@ ENVELOPE = (
 OPERATIONS = ("c", "r", "u", "d", "t")
 """create, read (a snapshot row), update, delete, truncate."""
 
+_ANY_LENGTH = {"maxStringLen": str(2**31 - 1)}
+"""Spark's JSON reader refuses strings beyond 20 million characters by default; a LONGTEXT may have more."""
+
 _RAW = ("topic", "partition", "offset", "key", "value", "timestamp", "run")
 
 
@@ -44,7 +47,7 @@ def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
     null for a readable change; ``position`` is never null then.
     """
     text = F.col("value").cast("string")
-    envelope = F.from_json(text, ENVELOPE, {"columnNameOfCorruptRecord": "_corrupt"})
+    envelope = F.from_json(text, ENVELOPE, {**_ANY_LENGTH, "columnNameOfCorruptRecord": "_corrupt"})
     source = F.col("envelope.source")
     operation = F.col("envelope.op")
     file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1).try_cast("bigint")
@@ -190,7 +193,8 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
 
 
 def _parsed(image: Column, schema: RowSchema) -> Column:
-    return F.from_json(image, schema.json_type, {"columnNameOfCorruptRecord": _CORRUPT})
+    options = {**_ANY_LENGTH, "columnNameOfCorruptRecord": _CORRUPT}
+    return F.from_json(image, schema.json_type, options)
 
 
 def _values(raw: Column, schema: RowSchema) -> Column:
@@ -228,7 +232,9 @@ _DATES = (Kind.DATE, Kind.DATETIME)
 
 def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     names = F.array(*[F.lit(name) for name, _ in schema.columns])
-    keys = F.json_object_keys(image)
+    # json_object_keys has no such option: it says NULL to an image with a longer string.
+    every = F.map_keys(F.from_json(image, "map<string,string>", _ANY_LENGTH))
+    keys = F.coalesce(F.json_object_keys(image), every)
     reason = (
         F.when(image.isNull(), F.lit(None).cast("string"))
         .when(raw.getField(_CORRUPT).isNotNull(), "a value does not fit its column's type")

@@ -81,7 +81,8 @@ class HeldBack:
         if not count and earlier is None:
             return 0
         heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
-        behind = self._leave_out(quarantine.behind(_readable(fresh), heads), tables)
+        behind = quarantine.without(quarantine.behind(_readable(fresh), heads), rejects)
+        behind = self._leave_out(behind, tables)
         held = rejects.unionByName(quarantine.rows(behind, identity.batch))
         count = held.count()
         if count:

@@ -6,15 +6,17 @@ else, and anything in the list that does not differ, fails.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ingest import config, fingerprint, mysql
 from ingest.mysql_types import column_type
-from ingest.names import table_folder
 from ingest.topics import TableId
 from ingest.type_table import ENTRIES
+from tests.support.server import Cli, Server
 
 TABLE = TableId("types", "every")
 STREAMED = 1000
@@ -177,22 +179,58 @@ def insert(row: int, first: int) -> str:
     return f"INSERT INTO types.every (id, {', '.join(names)}) VALUES ({values})"
 
 
-def write(server: Any, first: int) -> None:
+REQUIRED = (
+    "CREATE TABLE types.required (id INT PRIMARY KEY, da DATE NOT NULL, dd DATE NOT NULL DEFAULT "
+    "'2020-01-02', ts TIMESTAMP NOT NULL, dt DATETIME NOT NULL)"
+)
+MOMENT = "'2024-02-29 01:02:03'"
+
+
+def write(server: Server, first: int) -> None:
+    """All values once more, with other ids: zero dates, too, in columns and in a key."""
     server.sql("SET sql_mode = ''", *[insert(row, first) for row in range(ROWS)])
+    day = 1 + first // STREAMED
+    server.sql(
+        "SET sql_mode = ''",
+        f"INSERT INTO types.required VALUES ({first}, 0, 0, 0, {MOMENT}), "
+        f"({first + 1}, '1970-01-01', '1970-01-01', '1970-01-01 00:00:01', {MOMENT}), "
+        f"({first + 2}, '2024-05-02', '2020-01-02', {MOMENT}, 0), "
+        f"({first + 3}, '2024-05-01', '2020-01-02', {MOMENT}, '1970-01-01'), "
+        f"({first + 4}, '2024-05-01', '2020-01-02', 0, {MOMENT})",
+        f"INSERT INTO types.days VALUES ('2020-01-0{day}', 1), ('20{day}0-00-10', 2)",
+    )
+
+
+@dataclass
+class Both:
+    """``cells``: (column, id) to (text in MySQL, text in the lake, the FLOAT as Spark prints it)."""
+
+    cells: dict[tuple[str, int], tuple[str | None, str | None, str | None]]
+    verdict: dict[str, Any]
+    read: Callable[[str], list[Any]]
+    """Rows of a folder of the lake."""
+
+    def differences(self, table: str) -> int:
+        """What the audit counts for a table."""
+        tables = self.verdict["tables"]
+        return next(one["differences"] for one in tables if one["name"] == f"types.{table}")
 
 
 @pytest.fixture(scope="module")
-def cells(stack, server, spark, tmp_path_factory):
-    """(column, row, id) to (text in MySQL, text in the lake), and the audit's verdict."""
-    from tests.support.server import Cli
-
+def both(stack, server, spark, tmp_path_factory) -> Both:
     cli = Cli(stack, tmp_path_factory.mktemp("types"), spark)
     server.database("types")
     columns = ", ".join(f"{name} {declared}" for name, (declared, _) in COLUMNS.items())
-    server.sql(f"CREATE TABLE types.every (id INT PRIMARY KEY, {columns})")
+    server.sql(
+        f"CREATE TABLE types.every (id INT PRIMARY KEY, {columns})",
+        REQUIRED,
+        "CREATE TABLE types.days (d DATE NOT NULL PRIMARY KEY, v INT)",
+        "INSERT INTO types.days VALUES ('1970-01-01', 3)",
+    )
     write(server, 0)
-    file = cli.init("types", "types.every")
+    file = cli.init("types", "types.*")
     assert (done := cli.once(file)).returncode == 0, done.stderr
+    server.sql("SET sql_mode = ''", "DELETE FROM types.days WHERE v = 2")
     write(server, STREAMED)
     assert (done := cli.once(file)).returncode == 0, done.stderr
     pipeline = config.load(file)
@@ -204,33 +242,29 @@ def cells(stack, server, spark, tmp_path_factory):
         )
         cursor.execute(f"SELECT id, {texts} FROM types.every")
         source = {row[0]: row[1:] for row in cursor.fetchall()}
-    lake = f"{pipeline.lake.path}/{table_folder('types', 'every')}"
-    read = [fingerprint.spark_text(c).alias(c.name) for c in described]
-    frame = spark.read.format("delta").load(lake)
-    plain = frame.selectExpr("id AS _id", "CAST(fl AS STRING) AS _fl", "*").select(
-        "_id", "_fl", *read
-    )
-    found = {row["_id"]: row for row in plain.collect()}
+
+    def read(folder: str) -> Any:
+        return spark.read.format("delta").load(f"{pipeline.lake.path}/{folder}")
+
+    lake = [fingerprint.spark_text(c).alias(c.name) for c in described]
+    frame = read("types/every").selectExpr("id AS _id", "CAST(fl AS STRING) AS _fl", "*")
+    found = {row["_id"]: row for row in frame.select("_id", "_fl", *lake).collect()}
     assert set(found) == set(source)
-    equal, verdict = cli.audit(file)
-    assert not equal
-    return (
-        {
-            (column.name, number): (
-                source[number][index],
-                found[number][column.name],
-                found[number]._fl,
-            )
-            for index, column in enumerate(described)
-            for number in source
-        },
-        verdict,
-    )
+    cells = {
+        (column.name, number): (
+            source[number][index],
+            found[number][column.name],
+            found[number]._fl,
+        )
+        for index, column in enumerate(described)
+        for number in source
+    }
+    return Both(cells, cli.audit(file)[1], lambda folder: read(folder).collect())
 
 
-def test_every_value_is_the_same_in_mysql_in_a_snapshot_and_in_the_stream(cells):
+def test_every_value_is_the_same_in_mysql_in_a_snapshot_and_in_the_stream(both):
     differing = {}
-    for (name, number), (source, lake, single) in cells[0].items():
+    for (name, number), (source, lake, single) in both.cells.items():
         if source != lake and name != "id":
             way = STREAM if number >= STREAMED else SNAPSHOT
             shown = single if name == "fl" else lake
@@ -238,17 +272,16 @@ def test_every_value_is_the_same_in_mysql_in_a_snapshot_and_in_the_stream(cells)
     assert differing == DIFFERS
 
 
-def test_no_difference_passes_in_silence(cells):
+def test_no_difference_passes_in_silence(both):
     rows = {
         next(row for row in range(ROWS) if literal(name, row) == value)
         + (STREAMED if way == STREAM else 0)
         for name, value, way in DIFFERS
     }
-    (table,) = cells[1]["tables"]
-    assert table["differences"] == len(rows)
+    assert both.differences("every") == len(rows)
 
 
-def test_every_row_of_the_type_table_is_among_the_tested_columns(cells, server):
+def test_every_row_of_the_type_table_is_among_the_tested_columns(both, server):
     rows = server.sql(
         "SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'types'"
     )
@@ -262,56 +295,28 @@ def _described(server):
         return mysql.columns(cursor, TABLE)
 
 
-def test_null_stays_null_whatever_the_default(cells):
+def test_null_stays_null_whatever_the_default(both):
     for first in (0, STREAMED):
         last = {
             name: texts[:2]
-            for (name, number), texts in cells[0].items()
+            for (name, number), texts in both.cells.items()
             if number == first + ROWS - 1 and name != "id"
         }
         assert set(last.values()) == {(None, None)}
 
 
-REQUIRED = (
-    "CREATE TABLE types.required (id INT PRIMARY KEY, da DATE NOT NULL, dd DATE NOT NULL DEFAULT "
-    "'2020-01-02', ts TIMESTAMP NOT NULL, dt DATETIME NOT NULL)"
-)
-MOMENT = "'2024-02-29 01:02:03'"
-
-
-def test_a_zero_date_that_cannot_be_null_is_null_or_set_aside_and_never_1970(cli, mysql):
-    mysql.database("types")
-
-    def write(first: int) -> None:
-        mysql.sql(
-            "SET sql_mode = ''",
-            f"INSERT INTO types.required VALUES ({first}, 0, 0, 0, {MOMENT}), "
-            f"({first + 1}, '1970-01-01', '1970-01-01', '1970-01-01 00:00:01', {MOMENT}), "
-            f"({first + 2}, '2024-05-02', '2020-01-02', {MOMENT}, 0), "
-            f"({first + 3}, '2024-05-01', '2020-01-02', {MOMENT}, '1970-01-01'), "
-            f"({first + 4}, '2024-05-01', '2020-01-02', 0, {MOMENT})",
-            f"INSERT INTO types.days VALUES ('2020-01-0{1 + first // 10}', 1), ({first}, 2)",
-        )
-
-    mysql.sql(REQUIRED, "CREATE TABLE types.days (d DATE PRIMARY KEY, v INT)")
-    mysql.sql("SET sql_mode = ''", "ALTER TABLE types.days MODIFY d DATE NOT NULL")
-    mysql.sql("INSERT INTO types.days VALUES ('1970-01-01', 3)")
-    write(0)
-    file = cli.init("required", "types.*")
-    assert (done := cli.once(file)).returncode == 0, done.stderr
-    mysql.sql("SET sql_mode = ''", "DELETE FROM types.days WHERE v = 2")
-    write(10)
-    assert (done := cli.once(file)).returncode == 0, done.stderr
-    lake = config.load(file).lake.path
-    read = cli.spark.read.format("delta")
+def test_a_zero_date_that_cannot_be_null_is_null_or_set_aside_and_never_1970(both):
     rows = {
         row.id: (str(row.da), str(row.dd), str(row.ts), str(row.dt))
-        for row in read.load(f"{lake}/types/required").collect()
+        for row in both.read("types/required")
     }
     whole = ("2024-05-01", "2020-01-02", "None", MOMENT.strip("'"))
-    assert rows == {4: whole, 14: whole}
-    reasons = read.load(f"{lake}/_ingest/quarantine").select("reason").collect()
-    doubtful = Counter(row.reason.split("'")[1] for row in reasons if "epoch_dates" in row.reason)
-    assert doubtful == {"da": 4, "dt": 4, "d": 1 + 3}
-    days = {str(row.d) for row in read.load(f"{lake}/types/days").collect()}
-    assert days == {"2020-01-01", "2020-01-02"}
+    assert rows == {4: whole, STREAMED + 4: whole}
+    reasons = [row.reason for row in both.read("_ingest/quarantine")]
+    doubtful = Counter(reason.split("'")[1] for reason in reasons if "epoch_dates" in reason)
+    # Of the key: 1970-01-01, and a date without a month inserted, deleted, and another inserted.
+    assert doubtful == {"da": 4, "dt": 4, "d": 4}
+    assert len(reasons) == doubtful.total()
+    assert {str(row.d) for row in both.read("types/days")} == {"2020-01-01", "2020-01-02"}
+    assert both.differences("required") == 8
+    assert both.differences("days") == 2

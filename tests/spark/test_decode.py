@@ -116,6 +116,16 @@ def test_every_common_type_is_read_exactly_and_null_stays_null(spark):
     assert second.asDict() == dict.fromkeys(["reason", *sent])
 
 
+def test_a_text_beyond_twenty_million_characters_is_read_and_its_row_checked(spark):
+    long = "x" * 21_000_000
+    columns = [column("t", "LONGTEXT"), column("u", "INT")]
+    rows = [message("c", 1, after={"t": long, "u": 1}), message("c", 2, after={"t": long})]
+    found = typed(spark, rows, *columns).orderBy("position")
+    whole, short = found.select("reason", F.length("row.t").alias("size")).collect()
+    assert (whole.reason, whole.size) == (None, len(long))
+    assert "columns" in short.reason
+
+
 def labels(type_name, *quoted):
     return Column("c", type_name, 1, None, optional=True, labels=quoted)
 

@@ -264,7 +264,7 @@ def unusual_statements(lab: Lab) -> str:
         f"CREATE TABLE {name}.chosen AS SELECT id, v FROM {name}.wide",
         f"CREATE TABLE {name}.alike LIKE {name}.wide",
         f"INSERT INTO {name}.alike SELECT id, v FROM {name}.wide WHERE id % 2",
-        f"UPDATE {name}.alike a JOIN {name}.isam i ON a.id = i.id SET a.v = 'joined', i.v = 9",
+        f"UPDATE {name}.alike a JOIN {name}.traveller t ON a.id = t.id SET a.v = 'joined', t.v = 9",
         f"DELETE a FROM {name}.alike a JOIN {name}.wide w ON a.id = w.id WHERE a.id > 20",
     )
     tables, lab.tables = lab.tables, (*lab.tables, "isam", "traveller", "chosen", "alike")
