@@ -74,8 +74,10 @@ def request(
             made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below))
     requests = requests or Requests(pipeline)
     for one in made:
+        waits = one.kind == "INCREMENTAL" and any(r.kind == one.kind for r in requests.open())
         requests.add(one)
-        requests.send(one)
+        if not waits:
+            requests.send(one)
         say(f"{one.table}: asked for {_KINDS[one.kind]}")
     return made
 
@@ -121,7 +123,9 @@ class Requests:
     say: Callable[[str], None] = lambda _: None
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
-    _completed: set[str] = field(default_factory=set)
+    _completed: set[tuple[str, str]] = field(default_factory=set)
+    """(id, scanned table): Debezium gives what it does for a request the id of the newest one."""
+    _active: str = ""
     _consumer: Consumer | None = None
 
     def ask(self, tables: Sequence[str]) -> None:
@@ -158,22 +162,34 @@ class Requests:
         self._sent[one.id] = time.monotonic()
 
     def look(self) -> list[Request]:
-        """The open ones, after taking in what the connector has said of them, and sending again what
-        it seems not to have heard.
+        """The open ones, after taking in what the connector has said of them. Incremental snapshots are
+        asked for one after the other: while one is made, Debezium calls it by the id of the newest
+        request, whichever table that is of. One that it seems not to have heard is sent again.
         """
         found = self.open()
         pending = [one for one in found if one.kind == "INCREMENTAL"]
         if pending:
             self._read()
-        for one in pending:
-            since = time.monotonic() - self._sent.setdefault(one.id, time.monotonic())
-            if one.id not in self._started | self._completed and since > SEND_AGAIN_AFTER:
-                self.send(one)
+        left = [one for one in pending if not self.is_complete(one)]
+        if left:
+            one = next((each for each in left if each.id in self._started), left[0])
+            follows = len(left) < len(pending) or self._active not in ("", one.id)
+            self._active = one.id
+            if one.id not in self._started:
+                self._send_if_due(one, follows=follows)
         return found
+
+    def _send_if_due(self, one: Request, *, follows: bool) -> None:
+        """Whoever asked has sent the first; what ``follows`` it is ours to send."""
+        now = time.monotonic()
+        at_once = follows and one.id not in self._sent
+        if at_once or now - self._sent.setdefault(one.id, now) > SEND_AGAIN_AFTER:
+            self.send(one)
 
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of an incremental snapshot."""
-        return one.id in self._completed
+        table = TableId.parse(one.table)
+        return (one.id, f"{table.database}.{table.name}") in self._completed
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -204,8 +220,13 @@ class Requests:
         if said.get("aggregate_type") != "Incremental Snapshot":
             return
         self._started.add(said["id"])
-        if said.get("type") == "TABLE_SCAN_COMPLETED":
-            self._completed.add(said["id"])
+        if said.get("type") != "TABLE_SCAN_COMPLETED":
+            return
+        more = said.get("additional_data") or {}
+        if more.get("status") in ("SUCCEEDED", "EMPTY"):
+            self._completed.add((said["id"], more.get("scanned_collection", "")))
+        else:  # not read: what is absent from it says nothing about the source
+            self._started.discard(said["id"])
 
     def _files(self) -> Files:
         return files_at(resync_path(self.pipeline.lake.path))

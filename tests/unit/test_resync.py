@@ -1,0 +1,89 @@
+"""Which request is sent when, and what of Debezium's notifications says that a table was read."""
+
+import pytest
+
+from ingest import resync
+from ingest.config import parse
+from ingest.position import Position
+from ingest.resync import Request, Requests
+
+
+class Wire(Requests):
+    """Requests whose Kafka is two lists: what was sent, and what the connector says."""
+
+    def __init__(self, pipeline):
+        super().__init__(pipeline)
+        self.sent: list[str] = []
+        self.notifications: list[dict] = []
+
+    def send(self, one):
+        self.sent.append(one.table)
+        self._sent[one.id] = resync.time.monotonic()
+
+    def _read(self):
+        while self.notifications:
+            self._take(self.notifications.pop(0))
+
+
+def said(kind, id_, table="", status="SUCCEEDED"):
+    more = {"scanned_collection": table, "status": status} if table else {}
+    return {
+        "aggregate_type": "Incremental Snapshot",
+        "type": kind,
+        "id": id_,
+        "additional_data": more,
+    }
+
+
+@pytest.fixture
+def wire(tmp_path):
+    text = f"""
+name: p
+source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
+kafka: {{bootstrap_servers: "k:1"}}
+connect: {{url: "http://c:1"}}
+lake: {{path: {tmp_path}}}
+"""
+    found = Wire(parse(text))
+    for name in "ab":
+        found.add(Request(f"resync-{name}", f"d.{name}", "INCREMENTAL", Position(0, 1, 5)))
+    return found
+
+
+def complete(wire):
+    return [one.table for one in wire.open() if wire.is_complete(one)]
+
+
+def test_tables_are_asked_for_one_after_the_other(wire):
+    wire.look()
+    assert wire.sent == []  # whoever asked has sent the first
+    wire.notifications = [said("STARTED", "resync-a")]
+    wire.look()
+    assert wire.sent == []
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a")]
+    wire.look()
+    wire.look()
+    assert (wire.sent, complete(wire)) == (["d.b"], ["d.a"])
+
+
+def test_another_table_s_scan_under_our_id_is_not_ours(wire):
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-b", "d.a")]
+    wire.look()
+    assert complete(wire) == []
+
+
+@pytest.mark.parametrize("status", ["SQL_EXCEPTION", "SKIPPED", "UNKNOWN_SCHEMA", "NO_PRIMARY_KEY"])
+def test_a_scan_that_failed_says_nothing_and_is_asked_for_again(wire, status, monkeypatch):
+    wire.look()
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", status)]
+    wire.look()
+    assert (wire.sent, complete(wire)) == ([], [])
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.look()
+    assert wire.sent == ["d.a"]
+
+
+def test_an_empty_table_is_read_when_nothing_was_found_in_it(wire):
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", "EMPTY")]
+    wire.look()
+    assert complete(wire) == ["d.a"]
