@@ -36,6 +36,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
 	@$(BIN)/python -m tests.ddl.marathon --ledger $(SOAK)/ddl.jsonl
+	@$(BIN)/python -m tests.ddl.columns
 	@$(BIN)/python -m tests.kills.resends
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@PYTHONPATH=. $(BIN)/python bench/soak.py
