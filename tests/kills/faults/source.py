@@ -265,7 +265,7 @@ def unusual_statements(lab: Lab) -> str:
         f"CREATE TABLE {name}.alike LIKE {name}.wide",
         f"INSERT INTO {name}.alike SELECT id, v FROM {name}.wide WHERE id % 2",
         f"UPDATE {name}.alike a JOIN {name}.traveller t ON a.id = t.id SET a.v = 'joined', t.v = 9",
-        f"DELETE a FROM {name}.alike a JOIN {name}.wide w ON a.id = w.id WHERE a.id > 20",
+        f"DELETE {name}.alike FROM {name}.alike JOIN {name}.wide ON alike.id = wide.id WHERE wide.id > 20",
     )
     tables, lab.tables = lab.tables, (*lab.tables, "isam", "traveller", "chosen", "alike")
     lab.until_equal()
