@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -66,7 +67,7 @@ def _held(path: str) -> HeldTable | None:
         return None
     fields = json.loads(table.schema().to_json())["fields"]
     own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
-    actions = table.get_add_actions(flatten=True)
+    actions = pa.table(table.get_add_actions(flatten=True))
     sizes, rows = actions.column("size_bytes"), actions.column("num_records")
     return HeldTable(
         {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
