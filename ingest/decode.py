@@ -202,9 +202,9 @@ def _values(raw: Column, schema: RowSchema) -> Column:
     for name, kind in schema.columns:
         field = raw.getField(name)
         found = value(field, kind, streamed=_streamed())
-        zero = _zero(field, name, kind, schema)
-        if zero is not None and (kind.kind is Kind.TIMESTAMP or schema.epoch_dates == "null"):
-            found = F.when(~zero, found)
+        null = _null_date(field, name, kind, schema)
+        if null is not None:
+            found = F.when(~null, found)
         fields.append(found.alias(name))
     return F.struct(*fields)
 
@@ -228,6 +228,13 @@ def _zero(raw: Column, name: str, kind: ColumnType, schema: RowSchema) -> Column
 
 
 _DATES = (Kind.DATE, Kind.DATETIME)
+
+
+def _null_date(raw: Column, name: str, kind: ColumnType, schema: RowSchema) -> Column | None:
+    """True where the zero date is meant, which is NULL in the lake; None where it cannot be."""
+    if kind.kind is Kind.TIMESTAMP or schema.epoch_dates == "null":
+        return _zero(raw, name, kind, schema)
+    return None
 
 
 def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
@@ -261,11 +268,9 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
                 ),
             )
         if name in schema.key:
-            missing = field.isNull()
-            if zero is not None and (kind.kind is Kind.TIMESTAMP or schema.epoch_dates == "null"):
-                missing = missing | zero
+            null = _null_date(field, name, kind, schema)
             reason = reason.when(
-                missing,
+                field.isNull() if null is None else field.isNull() | null,
                 F.lit(f"the key column {name!r} holds a zero date: rows cannot be told apart"),
             )
     return reason

@@ -39,7 +39,7 @@ class HeldBack:
         """Whether a row with a key waits, so that later changes of it have to; None: look."""
         self._cached: list[DataFrame] = []
 
-    def waiting(self, before: int) -> DataFrame | None:
+    def _waiting(self, before: int) -> DataFrame | None:
         """Rows that earlier batches than ``before`` set aside and that still wait; None without any
         quarantine.
         """
@@ -52,7 +52,7 @@ class HeldBack:
         """Those that a replay may help, as the Kafka records they came as (``source.SCHEMA``), and the
         tables they are of; None when nothing waits.
         """
-        found = self.waiting(before)
+        found = self._waiting(before)
         if found is None or found.isEmpty():
             return None
         found = found.filter(F.col("reason") != multiset.ABSENT)
@@ -64,7 +64,7 @@ class HeldBack:
         """Where each key's first waiting change stands; None when no key waits."""
         if self._holding is False:
             return None
-        found = self.waiting(before)
+        found = self._waiting(before)
         heads = _heads(found).filter(F.col("key").isNotNull()) if found is not None else None
         if self._holding is None:
             self._holding = heads is not None and not heads.isEmpty()
@@ -91,24 +91,28 @@ class HeldBack:
             self._holding = None
         return count
 
-    def retry(self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> bool:
+    def retry(
+        self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int
+    ) -> DataFrame | None:
         """Of changes that waited, those that still have to wait are left out of ``tables``; returns
-        whether anything else is among them: to apply, or void by now.
+        where the others stand, which are to be applied or void by now; None when there is none.
         """
         fresh = dedup.fresh(changes)
         others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
         still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
         behind = self._leave_out(quarantine.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
-        self._settled = quarantine.without(changes, still).select(*_RECORD[:3]).persist()
-        self._cached.append(self._settled)
-        return not self._settled.isEmpty()
+        settled = (
+            quarantine.without(changes, still).select("topic", "partition", "offset").persist()
+        )
+        self._cached.append(settled)
+        return None if settled.isEmpty() else settled
 
-    def settle(self, identity: Identity) -> None:
+    def settle(self, settled: DataFrame, identity: Identity) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer."""
         table = LakeTable(self._session, self._path)
         match = f"q.settled IS NULL AND {quarantine.same_place('q', 's')}"
-        rows = self._settled.localCheckpoint()
+        rows = settled.localCheckpoint()
 
         def mark() -> None:
             merge = table.delta().alias("q").merge(rows.alias("s"), match)

@@ -24,7 +24,7 @@ Place = tuple[str, int]
 Kind = Literal["batch", "cleanup", "rewind", "replay"]
 """``batch``: a range of Kafka. ``cleanup``: rows that a completed snapshot did not contain were
 removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
-or forward (a gap)."""
+or forward (a gap). ``replay``: what waited in quarantine was taken in."""
 
 SCHEMA = (
     "batch_id bigint, kind string, checkpoint_id string, term bigint, "

@@ -283,16 +283,17 @@ class Batches:
                 raise regression(counts.regressed, previous)
             tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
             reached("changes_prepared", note.batch_id)
+            rejects, settled = 0, None
             if not note.replay:
                 rejects = self._held.take(changes, tables, identity)
-            elif self._held.retry(changes, tables, note.batch_id):
-                rejects = 0
             else:
-                return
+                settled = self._held.retry(changes, tables, note.batch_id)
+                if settled is None:
+                    return
             reached("quarantine_committed", note.batch_id)
             applied = self._apply_tables(tables, work)
-            if note.replay:
-                self._held.settle(identity)
+            if settled is not None:
+                self._held.settle(settled, identity)
             names = states.unnamed(previous, touched)
             entry = replace(
                 states.entry(
