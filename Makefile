@@ -44,6 +44,8 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 relock: $(READY) ## write the locks again after a change of versions
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q pyproject.toml --group dev -o requirements/dev.lock
+	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header -q --group readers -o requirements/readers.lock
 	@$(BIN)/python connect/relock.py
 
 clean: ## stop a stack of this folder; delete it, .venv and caches (not the shared artefact cache)

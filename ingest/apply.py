@@ -32,11 +32,11 @@ from ingest.names import (
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps
-from ingest.table import LakeTable
+from ingest.table import LakeTable, needs_mapping
 from ingest.topics import TableId
 
 MIRROR = "mirror"
-_PHASES = 3  # of a step: wipe, evolve, merge; each is a commit with a version of its own
+_PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Applier:
             within = within.filter(F.col("position") >= dedup.literal(step.start))
         if step.end is not None:
             within = within.filter(F.col("position") < dedup.literal(step.end))
-        columns, zero = _readable(step.version).columns, self.pipeline.source.epoch_dates
+        columns, zero = self._readable(step.version).columns, self.pipeline.source.epoch_dates
         schema = decode.RowSchema.of(columns, key, zero)
         typed = decode.typed(within, schema, with_before=not key)
         # Raw bytes are wanted only for what goes to quarantine; the cache need not hold the rest.
@@ -174,7 +174,7 @@ class Applier:
                 target = LakeTable(self.session, self.path(current.table))
                 if not target.exists():
                     first = catalog.first(current.table)
-                    target.create(_readable(first), first.key)
+                    target.create(self._readable(first), first.key)
                 self._seen.add(current.table)
 
     def apply(self, batch: TableBatch, work: Work) -> Applied:
@@ -184,7 +184,7 @@ class Applier:
         reached("table_started", work.batch_id, str(table))
         target = LakeTable(session, self.path(table))
         if not target.exists():
-            target.create(_readable(batch.steps[0].step.version), batch.steps[0].key)
+            target.create(self._readable(batch.steps[0].step.version), batch.steps[0].key)
         app = self.identity(work.checkpoint_id, table)
         unknown: list[str] = []
         for index, one in enumerate(batch.steps):
@@ -217,7 +217,7 @@ class Applier:
         self, target: LakeTable, table: TableId, one: StepBatch, phases: list[Identity]
     ) -> tuple[str, ...]:
         """One step's commits; returns what of its DDL only MySQL knows, in words."""
-        wipe, backfill, write = phases
+        wipe, change, fill, write = phases
         step, key = one.step, one.key
         gone = [f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"] if step.wipe else []
         gone += [f"{RESERVED_COLUMN}.position <= {step.reset.sql()}"] if step.reset else []
@@ -227,9 +227,9 @@ class Applier:
                 target, wipe, lambda: target.delta().delete(older), may_do_nothing=True
             )
             reached("step_committed", wipe.batch, str(table))
-        unknown = self._evolve(target, step, key, backfill)
+        unknown = self._evolve(target, step, key, change, fill)
         good = one.changes.filter(F.col("reason").isNull())
-        columns = [column.name for column in step.version.columns]
+        columns = [column.name for column in step.version.followed]
         if key:
             source = merge.mirror_source(dedup.winners(good, key))
             plan = merge.mirror_plan(columns, key)
@@ -267,47 +267,52 @@ class Applier:
             source.unpersist()
 
     def _evolve(
-        self, target: LakeTable, step: Step, key: tuple[str, ...], identity: Identity
+        self, target: LakeTable, step: Step, key: tuple[str, ...], change: Identity, fill: Identity
     ) -> tuple[str, ...]:
         """Bring the table to the step's schema; returns what only MySQL knows of it.
 
-        A crash between a metadata change and the commit after it leaves the columns there and the
-        values not, so values are decided from the two schema versions, not from the lake's columns.
+        After a crash the columns may be there and the values not, so what existing rows get in new
+        columns is decided from the two schema versions, not from the lake's columns.
         """
-        version = _readable(step.version)
-        before = step.previous.columns if step.previous else ()
-        types = {column.name: column_type(column).delta for column in before}
+        version = self._readable(step.version)
         known: evolve.Plan = evolve.Nothing()
-        if before:
-            known = evolve.plan(evolve.Held(types, not key), version, before, keyed=bool(key))
-        if not self.committer.holds(target, identity):
-            self._change(target, step, key, identity)
-            if isinstance(known, evolve.AddColumns) and known.defaults:
-                delta = {column.name: column_type(column).delta for column in known.columns}
-                values: dict[str, str | Column] = {
-                    quoted(name): F.lit(text).cast(delta[name]) for name, text in known.defaults
-                }
-                older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
-                self.committer.once(target, identity, lambda: target.delta().update(older, values))
+        if step.previous and step.previous.columns:
+            known = self._plan(evolve.held_by(step.previous, multiset=not key), step, key)
+        if not self.committer.holds(target, change):
+            self._change(target, step, key, change)
+        if isinstance(known, evolve.InPlace) and known.defaults:
+            delta = {column.name: column.delta for column in known.columns}
+            values: dict[str, str | Column] = {
+                quoted(name): F.lit(text).cast(delta[name]) for name, text in known.defaults
+            }
+            older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
+            self.committer.once(target, fill, lambda: target.delta().update(older, values))
         moved = (f"the rows that came with {step.moved}",) if step.moved else ()
         return (*moved, *known.unknown)
 
     def _change(
         self, target: LakeTable, step: Step, key: tuple[str, ...], identity: Identity
     ) -> None:
-        """What the table's own columns need."""
+        """What the table's own columns need, in one commit."""
         description = target.describe()
         assert description is not None
-        held = evolve.Held(description.columns, description.multiset)
-        before = step.previous.columns if step.previous else ()
-        decision = evolve.plan(held, step.version, before, keyed=bool(key))
+        decision = self._plan(evolve.Held(description.columns, description.multiset), step, key)
         if description.key != key:
             target.set_key(key)
         if isinstance(decision, evolve.Rewrite):
             rewrite = decision.columns
             self.committer.once(target, identity, lambda: target.rewrite(rewrite, key))
-        elif isinstance(decision, evolve.AddColumns):
-            target.add_columns(decision)
+        elif isinstance(decision, evolve.InPlace):
+            change = decision
+            self.committer.once(target, identity, lambda: target.change_columns(change))
+
+    def _plan(self, held: evolve.Held, step: Step, key: tuple[str, ...]) -> evolve.Plan:
+        before = step.previous.columns if step.previous else ()
+        profile = self.pipeline.lake.profile
+        return evolve.plan(held, step.version, before, keyed=bool(key), profile=profile)
+
+    def _readable(self, version: SchemaVersion) -> SchemaVersion:
+        return _readable(version, self.pipeline.lake.profile)
 
     def _own_session(self) -> SparkSession:
         if not hasattr(self._local, "session"):
@@ -344,7 +349,7 @@ def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
     ).execute()
 
 
-def _readable(version: SchemaVersion) -> SchemaVersion:
+def _readable(version: SchemaVersion, profile: evolve.Profile) -> SchemaVersion:
     """The version itself, when every column has an exact place in the lake."""
     for column in version.columns:
         if column.name.lower() == RESERVED_COLUMN:
@@ -353,6 +358,16 @@ def _readable(version: SchemaVersion) -> SchemaVersion:
                 f"{version.table} has a column named {column.name!r}, which ingest needs itself.",
                 means="The batch was not applied; its changes stay in Kafka.",
                 remedy="rename that column, or exclude the table with a `!` pattern.",
+                exit_code=Exit.FAILED,
+            )
+        if profile == "compat" and needs_mapping(column.name):
+            raise IngestError(
+                "E-COLUMN-NAME",
+                f"{version.table} has a column named {column.name!r}, which Delta holds only with column "
+                "mapping.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="`profile: standard` below `lake` allows it; or rename that column, or exclude the "
+                "table with a `!` pattern.",
                 exit_code=Exit.FAILED,
             )
         try:

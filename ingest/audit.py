@@ -22,7 +22,7 @@ from ingest import fingerprint, kafka, mysql
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered
 from ingest.ledger import Ledger
-from ingest.manifest import Entry
+from ingest.manifest import Entry, TableState
 from ingest.mysql_types import Column, column_type
 from ingest.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.table import LakeTable
@@ -53,6 +53,8 @@ class _Table:
     version: int | None
     """Version of the lake's table that is compared; None when the lake has none."""
     keyed: bool
+    note: str = ""
+    """What a policy has to do with it."""
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Audit:
                 return Verdict("behind", (), shown, reason)
             if _beyond(entry, before):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
-            tables = self._tables(cursor)
+            tables = self._tables(cursor, entry)
             results = tuple(self._compare(cursor, tables))
         if not any(result.differences for result in results):
             return Verdict("equal", results, shown)
@@ -131,16 +133,21 @@ class Audit:
         with mysql.connected(self.pipeline.source) as cursor:
             return mysql.reached(cursor) != before
 
-    def _tables(self, cursor: Cursor) -> list[_Table]:
+    def _tables(self, cursor: Cursor, entry: Entry) -> list[_Table]:
         found = []
         for table in captured(mysql.base_tables(cursor), self.pipeline.source.tables):
-            columns = mysql.columns(cursor, table)
+            state = entry.tables.get(str(table))
+            left_out = state.left_out if state else ()
+            everything = mysql.columns(cursor, table)
+            columns = tuple(column for column in everything if column.name not in left_out)
             path = join(self.pipeline.lake.path, table_folder(table.database, table.name))
             description = LakeTable(self.session, path).describe()
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None
-            found.append(_Table(table, columns, key, path, version, keyed=bool(names)))
+            found.append(
+                _Table(table, columns, key, path, version, keyed=bool(names), note=_note(state))
+            )
         return found
 
     def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
@@ -174,6 +181,7 @@ class Audit:
             examples=tuple(differences[:MOST_EXAMPLES]),
             at_least=len(buckets) > most,
             kept=len(kept),
+            note=table.note,
         )
 
     def _lake_sums(self, tables: list[_Table]) -> dict[str, BucketSums]:
@@ -227,6 +235,14 @@ class Audit:
             .collect()
         )
         return [(_shown_key(table.key, row.key), row.digest) for row in rows]
+
+
+def _note(state: TableState | None) -> str:
+    if state and state.paused:
+        return f"paused before {state.paused_by[:60]!r}"
+    if state and state.left_out:
+        return f"left out by policy: {', '.join(state.left_out)}"
+    return ""
 
 
 def _beyond(entry: Entry, target: mysql.Reached) -> bool:

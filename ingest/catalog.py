@@ -36,6 +36,15 @@ class SchemaVersion:
     moved_from: TableId | None = None
     """The table had another name until now: its rows are not those that stood under this name, and
     no change brings them."""
+    left_out: frozenset[str] = frozenset()
+    """Columns that a policy leaves out of the lake."""
+    kept: tuple[str, ...] = ()
+    """Columns of the lake that the source no longer has and a policy keeps."""
+
+    @property
+    def followed(self) -> tuple[Column, ...]:
+        """The columns that the lake has, too."""
+        return tuple(column for column in self.columns if column.name not in self.left_out)
 
 
 @dataclass
@@ -115,10 +124,14 @@ class Catalog:
         return known[-1] if known else None
 
     def pending(
-        self, table: TableId, applied: Position | None, streamed: Position
+        self,
+        table: TableId,
+        applied: Position | None,
+        streamed: Position,
+        before: Position | None = None,
     ) -> Position | None:
-        """The newest DDL of a table after ``applied`` and up to ``streamed``; snapshots' own records
-        are none. None when there is none.
+        """The newest DDL of a table after ``applied``, up to ``streamed`` and ``before`` a barrier;
+        snapshots' own records are none. None when there is none.
         """
         found = [
             version.position
@@ -126,6 +139,7 @@ class Catalog:
             if not version.from_snapshot
             and (applied is None or version.position > applied)
             and version.position <= streamed
+            and (before is None or version.position < before)
         ]
         return max(found, default=None)
 
@@ -143,6 +157,10 @@ class Catalog:
             if version.columns:
                 return version
         raise LookupError(str(table))
+
+    def newest(self, table: TableId) -> Position:
+        """Where the newest version of a known table stands."""
+        return max(version.position for version in self.versions[table])
 
     def current(self) -> list[SchemaVersion]:
         """The newest version of every table that has not been dropped."""

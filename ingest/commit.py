@@ -21,11 +21,10 @@ from ingest.errors import Exit, IngestError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.names import Marker
+from ingest.schema_commit import APP_ID, VERSION
 from ingest.start_facts import Foreign
 from ingest.table import LakeTable
 
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -169,8 +168,8 @@ def _unmarked(table: LakeTable, identity: Identity) -> IngestError:
 @contextmanager
 def _identified(session: SparkSession, identity: Identity, marker: Marker) -> Iterator[None]:
     settings = {
-        _APP_ID: identity.app_id,
-        _VERSION: str(marker.version),
+        APP_ID: identity.app_id,
+        VERSION: str(marker.version),
         **({_METADATA: identity.note} if identity.note else {}),
     }
     for key, value in settings.items():

@@ -16,8 +16,6 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -27,13 +25,11 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from ingest.errors import IngestError
+from ingest.evolve import Profile
+from ingest.policy import Rules
+from ingest.position import Position
+from ingest.table_settings import Settings, Table
 from ingest.topics import TableId, parse_pattern
-
-
-class Settings(BaseModel):
-    """Base of every section: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Password(Settings):
@@ -169,6 +165,12 @@ class Lake(Settings):
     """Where the Delta tables are."""
 
     path: str = Field(min_length=1, description="A local folder or a URI such as `s3a://…`.")
+    profile: Profile = Field(
+        "standard",
+        description="`standard`: tables begin plain, and column mapping or type widening is switched on for "
+        "a table when a DDL first needs it, so that RENAME, DROP and wider types write no data. `compat`: "
+        "never, so that every reader of Delta stays able to read it; such DDLs write the table anew.",
+    )
 
 
 class Spark(Settings):
@@ -211,17 +213,6 @@ class Dedup(Settings):
         return f"{int(found.group(1))} {found.group(2)}s"
 
 
-class Table(Settings):
-    """What is special about some tables."""
-
-    append_only: bool = Field(
-        False,
-        description="Of a table without a key: the lake keeps every row that was ever inserted. Deletes and "
-        "truncates at the source leave the lake's rows where they are; an update, which a log cannot "
-        "have, is quarantined.",
-    )
-
-
 class Pipeline(Settings):
     """One pipeline: a MySQL, the Kafka and Connect in between, and a lake."""
 
@@ -243,6 +234,13 @@ class Pipeline(Settings):
             settings.append_only and parse_pattern(pattern).matches(table)
             for pattern, settings in self.tables.items()
         )
+
+    def rules(self, table: TableId) -> Rules:
+        """What is done about DDL of a table."""
+        of = [s for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+        acts = next((one.ddl.acts() for one in reversed(of) if one.ddl), {})
+        approved = [Position.parse(one.approved) for one in of if one.approved]
+        return Rules(acts, max(approved, default=None))
 
     @field_validator("tables")
     @classmethod
@@ -324,4 +322,6 @@ def _known_keys(path: tuple[Any, ...]) -> Iterator[str]:
     for part in path:
         of_tables = get_origin(model) is dict
         model = get_args(model)[1] if of_tables else model.model_fields[part].annotation
+        if type(None) in get_args(model):
+            model = get_args(model)[0]
     yield from model.model_fields

@@ -21,7 +21,7 @@ from ingest.topics import TableId
 HighWaters = Mapping[Place, HighWater]
 """Per topic partition, what is committed. See :class:`ingest.manifest.HighWater`."""
 
-RESENT, OBSOLETE = "resent", "obsolete"
+RESENT, OBSOLETE, PAUSED = "resent", "obsolete", "paused"
 """Why a change is passed over: it was applied before, or the newest TRUNCATE or snapshot of its
 table comes after it."""
 
@@ -82,6 +82,17 @@ def _ahead_of(gtid: str) -> Column:
         return F.lit(None).cast("bigint")
     own = F.substring_index("gtid", ":", -1).try_cast("bigint")
     return F.when(F.substring_index("gtid", ":", 1) == server, own - int(number))
+
+
+def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataFrame:
+    """Marks (``passed_over``) the changes at or behind the DDL that their table stands before."""
+    for name, at in barriers.items():
+        table = TableId.parse(name)
+        here = (F.col("database") == table.database) & (F.col("table") == table.name)
+        behind = F.coalesce(here & (F.col("position") >= literal(at)), F.lit(False))
+        reason = F.when(behind, PAUSED).otherwise(F.col("passed_over"))
+        marked_changes = marked_changes.withColumn("passed_over", reason)
+    return marked_changes
 
 
 def fresh(marked_changes: DataFrame) -> DataFrame:

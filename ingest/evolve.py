@@ -1,7 +1,7 @@
 """From a lake table's columns and a new schema version to a plan. Pure.
 
-Three ways: nothing to do, columns to add (metadata only), or the table to rewrite in one commit, each
-column from an expression over the old ones. What only MySQL knows (the value that an expression
+Three ways: nothing to do, the columns changed in place (one commit that writes no data), or the table
+to rewrite in one commit, each column from an expression over the old ones. What only MySQL knows (the value that an expression
 default gave to existing rows, a conversion that may round or cut) is named, and the table is taken
 again; until then the plan keeps what is known to be right and leaves the rest NULL under an open gap.
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ingest import ddl
 from ingest.catalog import SchemaVersion
-from ingest.mysql_types import Column, ColumnType, Kind, column_type, normalised
+from ingest.mysql_types import Column, Kind, column_type, normalised
 from ingest.names import quoted
 
 _CONSTANT_KINDS = {
@@ -36,22 +37,40 @@ _IMPLICIT = {
 """What MySQL gives existing rows in a new column that is NOT NULL and has no default."""
 
 
-@dataclass(frozen=True)
-class AddColumns:
-    """Columns to append; ``defaults`` holds what existing rows get, as text, for some of them."""
-
-    columns: tuple[Column, ...]
-    defaults: tuple[tuple[str, str], ...]
-    unknown: tuple[str, ...] = ()
+Profile = Literal["standard", "compat"]
+"""``compat``: neither column mapping nor type widening, so what would need them is a rewrite."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the rewritten table: name, Delta type, and its value as SQL over the old ones."""
+    """A column as it will be: name, Delta type, its value as SQL over the old columns, and the old column
+    that it is, under whatever name (None: a new one).
+    """
 
     name: str
     delta: str
     value: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """All columns of the table, in the source's order, by a commit that writes no data.
+
+    ``defaults``: what existing rows get in some new columns, as text. ``mapped``: column mapping is
+    needed, since a name goes or changes. ``widened``: type widening is.
+    """
+
+    columns: tuple[Field, ...]
+    defaults: tuple[tuple[str, str], ...] = ()
+    mapped: bool = False
+    widened: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> list[str]:
+        """Names of the new columns."""
+        return [column.name for column in self.columns if column.origin is None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ class Nothing:
     unknown: tuple[str, ...] = ()
 
 
-Plan = AddColumns | Rewrite | Nothing
+Plan = InPlace | Rewrite | Nothing
 
 
 @dataclass(frozen=True)
@@ -83,41 +102,60 @@ class Held:
 
 
 def plan(
-    held: Held, version: SchemaVersion, previous: Sequence[Column] = (), *, keyed: bool = True
+    held: Held,
+    version: SchemaVersion,
+    previous: Sequence[Column] = (),
+    *,
+    keyed: bool = True,
+    profile: Profile = "standard",
 ) -> Plan:
     """Compare the lake's table with a schema version; ``previous``: the columns of the one before,
     when ``version`` is a DDL that has just happened; ``keyed``: the source's table has a key now.
     """
     said = ddl.column_changes(version.ddl) if previous else ddl.ColumnChanges()
     before = {column.name.lower(): column for column in previous}
-    origins = {
-        column.name: said.origin(column.name, list(held.columns)) for column in version.columns
-    }
-    fields, added, defaults, unknown = [], [], [], []
-    moved = False
-    for column in version.columns:
-        kind = column_type(column)
-        origin = origins[column.name]
+    fields, defaults, unknown = [], [], []
+    for column in version.followed:
+        delta = column_type(column).delta
+        origin = said.origin(column.name, list(held.columns))
         if origin is None:
             default, why = _default(column, column.name.lower() in said.computed)
-            added.append(column)
-            unknown += [why] if why else []
             if default is not None:
                 defaults.append((column.name, default))
-            value = _literal(default, kind.delta)
+            fields.append(Field(column.name, delta, _literal(default, delta)))
         else:
-            old = before.get(origin.lower())
-            value, why = _converted(origin, held.columns[origin], old, column, kind)
-            unknown += [why] if why else []
-            moved = moved or origin != column.name or value != quoted(origin)
-        fields.append(Field(column.name, kind.delta, value))
-    gone = set(held.columns) - set(origins.values())
+            field, why = _converted(
+                origin, held.columns[origin], before.get(origin.lower()), column
+            )
+            fields.append(field)
+        unknown += [why] if why else []
+    kept = [name for name in version.kept if name in held.columns]
+    fields += [Field(name, held.columns[name], quoted(name), name) for name in kept]
+    gone = set(held.columns) - {field.origin for field in fields}
+    renamed = any(field.origin not in (None, field.name) for field in fields)
+    widened = [f for f in fields if f.origin and f.value != quoted(f.origin)]
     another = not keyed and list(held.columns) != [field.name for field in fields]
-    if moved or gone or another or held.multiset == keyed:
+    if another or held.multiset == keyed or (widened and not keyed):
         return Rewrite(tuple(fields), tuple(unknown))
-    if added:
-        return AddColumns(tuple(added), tuple(defaults), tuple(unknown))
-    return Nothing(tuple(unknown))
+    if not (gone or renamed or widened or len(fields) != len(held.columns)):
+        return Nothing(tuple(unknown))
+    cast = all(_delta_widens(held.columns[f.origin], f.delta) for f in widened if f.origin)
+    mapped = bool(gone or renamed)
+    if not cast or (profile == "compat" and (mapped or widened)):
+        return Rewrite(tuple(fields), tuple(unknown))
+    return InPlace(tuple(fields), tuple(defaults), mapped, bool(widened), tuple(unknown))
+
+
+def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
+    """A table of the lake as a schema version has left it; what type a kept column has is not known."""
+    columns = {column.name: column_type(column).delta for column in version.followed}
+    return Held({**columns, **dict.fromkeys(version.kept, "string")}, multiset)
+
+
+def changes_values(old: Column, new: Column) -> bool:
+    """True when values of a column can be others, or of another Delta type, once it was changed."""
+    same = _plain(column_type(old).delta) == _plain(column_type(new).delta)
+    return not (same and _keeps_values(old, new))
 
 
 def _default(column: Column, computed: bool) -> tuple[str | None, str]:
@@ -142,17 +180,19 @@ def _literal(text: str | None, delta: str) -> str:
     return f"CAST('{escaped}' AS {delta})"
 
 
-def _converted(
-    origin: str, delta: str, old: Column | None, new: Column, kind: ColumnType
-) -> tuple[str, str]:
-    """The value of a column that was there before, as SQL, and what of it only MySQL knows."""
+def _converted(origin: str, delta: str, old: Column | None, new: Column) -> tuple[Field, str]:
+    """A column that was there before, and what of its values only MySQL knows."""
+    kind = column_type(new)
     same = _plain(delta) == _plain(kind.delta)
     if same and (old is None or _keeps_values(old, new)):
-        return quoted(origin), ""
+        return Field(new.name, kind.delta, quoted(origin), origin), ""
     if not same and _widens(_plain(delta), _plain(kind.delta), old, new):
-        return f"CAST({quoted(origin)} AS {kind.delta})", ""
+        value = f"CAST({quoted(origin)} AS {kind.delta})"
+        return Field(new.name, kind.delta, value, origin), ""
     why = f"what {new.type_name} made of the values of {origin!r}"
-    return (quoted(origin) if same else f"CAST(NULL AS {kind.delta})"), why
+    if same:
+        return Field(new.name, kind.delta, quoted(origin), origin), why
+    return Field(new.name, kind.delta, _literal(None, kind.delta)), why
 
 
 def _keeps_values(old: Column, new: Column) -> bool:
@@ -227,6 +267,18 @@ def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> 
         (p, s), (q, t) = _decimal(old_delta), _decimal(new_delta)
         return t >= s and q - t >= p - s
     return (old_delta, new_delta) in {("float", "double"), ("date", "timestamp_ntz")}
+
+
+def _delta_widens(old: str, new: str) -> bool:
+    """True when Delta changes the type without a rewrite, of two of which the new one holds the old.
+
+    The list is Delta's (``TypeWidening.isTypeChangeSupported``; a capability test compares).
+    """
+    was, now = _plain(old), _plain(new)
+    if was in _INTEGERS and now.startswith("decimal"):
+        precision, scale = _decimal(now)
+        return precision - scale >= (20 if was == "bigint" else 10)
+    return True
 
 
 def _decimal(delta: str) -> tuple[int, int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest import dedup
 from ingest.errors import Exit, IngestError
-from ingest.manifest import Entry
+from ingest.manifest import Entry, Place
 from ingest.steps import TableFacts
 from ingest.topics import TableId
 
@@ -21,11 +22,14 @@ class Counts:
     changes: int
     passed_over: int
     regressed: int
+    waiting: Mapping[Place, int] = field(default_factory=dict)
+    """Where the changes begin that wait behind a DDL, as a policy says."""
 
 
 def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
     """One scan over the marked batch: what there is to do, per table and partition."""
     fresh = F.col("passed_over").isNull()
+    paused = F.coalesce(F.col("passed_over") == dedup.PAUSED, F.lit(False))
     position = F.when(fresh, F.col("position"))
     streamed = F.when(fresh & dedup.streamed(), F.col("position"))
     snapshot_row = (
@@ -38,7 +42,8 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         .groupBy("database", "table", "topic", "partition")
         .agg(
             F.count_if(fresh).alias("changes"),
-            F.count_if(~fresh).alias("passed_over"),
+            F.count_if(~fresh & ~paused).alias("passed_over"),
+            F.min(F.when(paused, F.col("offset"))).alias("waiting"),
             F.count_if("regressed").alias("regressed"),
             F.min(position).alias("low"),
             F.max(position).alias("high"),
@@ -58,6 +63,11 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         changes=sum(row["changes"] for row in found),
         passed_over=sum(row["passed_over"] for row in found),
         regressed=sum(row["regressed"] for row in found),
+        waiting={
+            (row["topic"], row["partition"]): row["waiting"]
+            for row in found
+            if row["waiting"] is not None
+        },
     )
     return TableFacts.combine(row for row in found if row["changes"]), counts
 

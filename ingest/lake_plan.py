@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from ingest import evolve
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.manifest import TableState
-from ingest.mysql_types import UnknownType, column_type
+from ingest.mysql_types import UnknownType
+from ingest.names import quoted
+from ingest.policy import Barrier, Rules
 from ingest.topics import TableId
 
-Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "refused"]
-"""``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
+Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
+"""``waits``: the table stands before it, as a policy says. ``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
 the table is read again from MySQL besides."""
 
 
@@ -43,10 +45,15 @@ class Effect:
 
 
 def effects(
-    catalog: Catalog, states: Mapping[str, TableState], held: Mapping[str, HeldTable]
+    catalog: Catalog,
+    states: Mapping[str, TableState],
+    held: Mapping[str, HeldTable],
+    profile: evolve.Profile = "standard",
+    barriers: Mapping[TableId, Barrier] | None = None,
 ) -> list[Effect]:
     """Every DDL that the connector has delivered and the lake has not applied, in order, each upon what
-    the ones before it will have made of the table.
+    the ones before it will have made of the table. ``catalog`` and ``barriers`` as ``policy.governed``
+    gives them.
     """
     found: list[Effect] = []
     for table in sorted(catalog.versions):
@@ -58,7 +65,43 @@ def effects(
         done = state.position if state and state.position else versions[0].position
         before = [v for v in versions if v.position <= done and v.columns]
         later = [v for v in versions if v.position > done and not v.from_snapshot]
-        found += _changed(before[-1] if before else None, later, lake)
+        barrier = (barriers or {}).get(table)
+        free = [v for v in later if barrier is None or v.position < barrier.position]
+        found += _changed(before[-1] if before else None, free, lake, profile)
+        if barrier:
+            found.append(_stopped(str(table), barrier, len(later) - len(free) - 1))
+    return found
+
+
+def _stopped(name: str, barrier: Barrier, more: int) -> Effect:
+    behind = f", {more} more behind it" if more > 0 else ""
+    passes = f"`approved: {barrier.position}` lets it pass{behind}"
+    if barrier.act == "fail":
+        return Effect(
+            name, barrier.statement, ("refused",), f"{barrier.why} ends the run; {passes}"
+        )
+    why = f"{barrier.why} pauses the table, the others go on; {passes}"
+    return Effect(name, barrier.statement, ("waits",), why)
+
+
+def of_policies(
+    states: Mapping[str, TableState],
+    barriers: Mapping[TableId, Barrier],
+    rules: Callable[[TableId], Rules],
+) -> list[Effect]:
+    """What changed policies do to tables that an earlier one has paused, or left columns out of."""
+    found = []
+    for name, state in states.items():
+        ignored = rules(TableId.parse(name)).ignores
+        if state.paused and TableId.parse(name) not in barriers:
+            found.append(Effect(name, "tables", ("metadata",), "goes on with what waits in Kafka"))
+        if state.left_out and "add_column" not in ignored:
+            columns = ", ".join(map(repr, state.left_out))
+            costs: tuple[Cost, ...] = ("metadata", "resync")
+            found.append(Effect(name, "tables", costs, f"takes {columns} in, read from MySQL"))
+        if state.kept and "drop_column" not in ignored:
+            columns = ", ".join(map(repr, state.kept))
+            found.append(Effect(name, "tables", ("metadata",), f"{columns}, kept until now, go"))
     return found
 
 
@@ -74,7 +117,10 @@ def _made(versions: Sequence[SchemaVersion]) -> list[Effect]:
 
 
 def _changed(
-    previous: SchemaVersion | None, later: Sequence[SchemaVersion], lake: HeldTable
+    previous: SchemaVersion | None,
+    later: Sequence[SchemaVersion],
+    lake: HeldTable,
+    profile: evolve.Profile,
 ) -> list[Effect]:
     found = []
     columns, multiset = lake.columns, lake.multiset
@@ -88,9 +134,10 @@ def _changed(
             why = f"read from MySQL: its rows came from {version.moved_from}"
             found.append(Effect(name, version.ddl, ("resync",), why))
         elif previous is not None:
-            found.append(_effect(version, previous, evolve.Held(columns, multiset), lake))
+            before = evolve.Held(columns, multiset)
+            found.append(_effect(version, previous, before, lake, profile))
         try:
-            columns = {column.name: column_type(column).delta for column in version.columns}
+            columns = evolve.held_by(version, multiset=multiset).columns
         except UnknownType:
             break
         multiset, previous = not version.key, version
@@ -98,11 +145,16 @@ def _changed(
 
 
 def _effect(
-    version: SchemaVersion, previous: SchemaVersion, held: evolve.Held, lake: HeldTable
+    version: SchemaVersion,
+    previous: SchemaVersion,
+    held: evolve.Held,
+    lake: HeldTable,
+    profile: evolve.Profile,
 ) -> Effect:
     name = str(version.table)
     try:
-        plan = evolve.plan(held, version, previous.columns, keyed=bool(version.key))
+        keyed = bool(version.key)
+        plan = evolve.plan(held, version, previous.columns, keyed=keyed, profile=profile)
     except UnknownType as unknown:
         return Effect(name, version.ddl, ("refused",), str(unknown))
     costs: list[Cost] = []
@@ -111,21 +163,39 @@ def _effect(
         costs.append("rewrite")
         written = lake.bytes
         sentence = f"{lake.rows:,} rows are written anew; earlier versions stay readable"
-    elif isinstance(plan, evolve.AddColumns):
+    elif isinstance(plan, evolve.InPlace):
         costs.append("metadata")
-        added = ", ".join(repr(column.name) for column in plan.columns)
-        sentence = f"adds {added}"
+        sentence = _in_place(plan, held)
         if plan.defaults:
             costs.append("rewrite")
             written = lake.bytes
-            sentence += f" and fills {lake.rows:,} rows with their default"
+            sentence += f"; {lake.rows:,} rows get their default"
     else:
         costs.append("nothing" if version.key == previous.key else "metadata")
         sentence = "no change of the lake" if costs == ["nothing"] else "another key"
+        out = version.left_out - previous.left_out
+        sentence = f"leaves {', '.join(map(repr, sorted(out)))} out" if out else sentence
     if plan.unknown:
         costs.append("resync")
         sentence += f"; read again from MySQL, since only it knows {' and '.join(plan.unknown)}"
     return Effect(name, version.ddl, tuple(costs), sentence, written)
+
+
+def _in_place(plan: evolve.InPlace, held: evolve.Held) -> str:
+    kept = {column.origin for column in plan.columns}
+    lists = {
+        "adds": plan.added,
+        "renames": [
+            f"{c.origin} to {c.name}" for c in plan.columns if c.origin not in (None, c.name)
+        ],
+        "widens": [c.name for c in plan.columns if c.origin and c.value != quoted(c.origin)],
+        "drops": [name for name in held.columns if name not in kept],
+    }
+    acts = [f"{act} {', '.join(map(repr, names))}" for act, names in lists.items() if names]
+    needed = [["column mapping"] * plan.mapped, ["type widening"] * plan.widened]
+    features = [name for names in needed for name in names]
+    needs = f", with {' and '.join(features)} (docs/readers.md)" if features else ""
+    return f"{'; '.join(acts)}; no data is written{needs}"
 
 
 def of_patterns(

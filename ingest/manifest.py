@@ -33,7 +33,8 @@ SCHEMA = (
     f"position: {SQL_TYPE}, gtid: string>>, "
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
     f"position: {SQL_TYPE}, floor: {SQL_TYPE}, run: string, snapshot: {SQL_TYPE}, "
-    f"reread: {SQL_TYPE}, id: string>>, "
+    f"reread: {SQL_TYPE}, id: string, paused: {SQL_TYPE}, paused_by: string, "
+    "left_out: array<string>, kept: array<string>>>, "
     "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
     f"reason: string, since: bigint, resync: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, resent bigint, late bigint, "
@@ -81,6 +82,15 @@ class TableState:
     """The first row of an incremental snapshot that is under way: older rows were not in it."""
     id: str = ""
     """Delta's own id of the table: a table that was dropped and made again has another."""
+    paused: Position | None = None
+    """The DDL before which the table stands still, as a policy says; its changes from there on wait in
+    Kafka, from the offsets of its high-water marks on."""
+    paused_by: str = ""
+    """That statement."""
+    left_out: tuple[str, ...] = ()
+    """Columns of the source that a policy leaves out of the lake."""
+    kept: tuple[str, ...] = ()
+    """Columns of the lake that the source no longer has."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +179,12 @@ class Entry:
                 for (t, p), mark in sorted(self.high_water.items())
             ],
             "tables": [
-                {"name": name, **vars(state), **{k: _dict(getattr(state, k)) for k in _POSITIONS}}
+                {
+                    "name": name,
+                    **vars(state),
+                    **{k: _dict(getattr(state, k)) for k in _POSITIONS},
+                    **{k: list(getattr(state, k)) for k in _NAMES},
+                }
                 for name, state in sorted(self.tables.items())
             ],
             "gaps": [{**vars(gap), "resync": _dict(gap.resync)} for gap in self.gaps],
@@ -198,7 +213,8 @@ class Entry:
         )
 
 
-_POSITIONS = ("position", "floor", "snapshot", "reread")
+_POSITIONS = ("position", "floor", "snapshot", "reread", "paused")
+_NAMES = ("left_out", "kept")
 _PLAIN = (
     "batch_id",
     "kind",
@@ -228,7 +244,8 @@ def _position(value: Any) -> Position | None:
 
 def _table_state(row: Mapping[str, Any]) -> TableState:
     rest = {key: value for key, value in row.items() if key != "name"}
-    return TableState(**{**rest, **{key: _position(row[key]) for key in _POSITIONS}})
+    names = {key: tuple(row[key] or ()) for key in _NAMES}
+    return TableState(**{**rest, **{key: _position(row[key]) for key in _POSITIONS}, **names})
 
 
 def offsets_from_log(text: str) -> dict[Place, int]:

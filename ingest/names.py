@@ -82,8 +82,9 @@ def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:
     )
 
 
-TERM_BITS, BATCH_BITS, STEP_BITS = 20, 33, 10
-"""63 bits: a million take-overs, 8.6 billion batches, 1,024 commits of one batch per target."""
+TERM_BITS, BATCH_BITS, STEP_BITS = 20, 30, 13
+"""63 bits: a million take-overs, a billion batches (34 years of one a second), and 8,192 commits of one
+batch per target, which are 2,048 DDLs or TRUNCATEs of one table."""
 
 
 @dataclass(frozen=True, order=True)

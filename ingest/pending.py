@@ -10,19 +10,27 @@ from collections.abc import Mapping
 
 from ingest.catalog import Catalog
 from ingest.manifest import TableState
+from ingest.policy import Barrier
 from ingest.position import Position
 from ingest.steps import TableFacts
 from ingest.topics import TableId
 
 
 def pending(
-    catalog: Catalog, states: Mapping[str, TableState], streamed: Position
+    catalog: Catalog,
+    states: Mapping[str, TableState],
+    streamed: Position,
+    barriers: Mapping[TableId, Barrier],
 ) -> dict[TableId, Position]:
-    """Tables whose newest DDL up to ``streamed`` is not applied, and where it stands."""
+    """Tables whose newest DDL up to ``streamed``, and before a barrier, is not applied, and where it
+    stands.
+    """
     found = {}
     for table in sorted(catalog.versions):
         state = states.get(str(table))
-        upto = catalog.pending(table, state.position if state else None, streamed)
+        upto = catalog.pending(
+            table, state.position if state else None, streamed, _at(barriers, table)
+        )
         if upto is None:
             continue
         first = catalog.versions[table][0]
@@ -30,6 +38,10 @@ def pending(
         if state is not None or first.moved_from or upto > first.position:
             found[table] = upto
     return found
+
+
+def _at(barriers: Mapping[TableId, Barrier], table: TableId) -> Position | None:
+    return barriers[table].position if table in barriers else None
 
 
 def without_changes(

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import decode, dedup, held_back, manifest, pending, snapshots, states
+from ingest import decode, dedup, held_back, manifest, pending, policy, snapshots, states
 from ingest.apply import Applier, TableBatch, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -185,7 +185,10 @@ class Batches:
         """DDLs that no change of their table has followed yet, once all before them is applied."""
         assert self.newest is not None
         self._schemas.read_to_end()
-        waiting = pending.pending(self._schemas.catalog, self.newest.tables, streamed)
+        tables = self.newest.tables
+        catalog, barriers = policy.governed(self._schemas.catalog, tables, self.pipeline.rules)
+        policy.refuse(barriers)
+        waiting = pending.pending(catalog, tables, streamed, barriers)
         ready = {
             str(table): upto
             for table, upto in waiting.items()
@@ -220,6 +223,9 @@ class Batches:
         """True when everything that its topic held when it was complete is applied."""
         newest = self.newest
         assert newest is not None
+        state = newest.tables.get(str(cleanup.table))
+        if state and state.paused:
+            return False
         if cleanup not in self._awaited:
             self._awaited[cleanup] = self._log.ends([self._topic(cleanup.table)])
         ends = self._awaited[cleanup]
@@ -265,20 +271,19 @@ class Batches:
         previous = self.newest
         reached("batch_started", note.batch_id)
         self._schemas.read_to_end()
-        catalog = self._schemas.catalog
-        if note.schema_offset:
-            catalog = catalog.until(note.schema_offset)
-        else:
-            note = replace(note, schema_offset=self._schemas.offset)
+        states_before, rules = previous.tables if previous else {}, self.pipeline.rules
+        seen = self._schemas.catalog, self._schemas.offset
+        catalog, note = policy.in_force(note, *seen, states_before, rules)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
-        states_before = previous.tables if previous else {}
         changes = self._marked(decode.changes(batch, self._epochs), touched)
+        changes = dedup.paused(changes, note.paused)
         changes = held_back.replayable(changes, catalog, states_before, waiting).persist()
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
         try:
             facts, counts = gather(changes)
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **facts}
+            facts = policy.ruled(facts, rules)
             if counts.regressed:
                 raise regression(counts.regressed, previous)
             tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
@@ -302,9 +307,10 @@ class Batches:
                     facts,
                     applied,
                     touched,
-                    catalog=self._schemas.catalog,
+                    catalog=catalog,
                     topic_ids=self._log.topic_ids(names) if names else {},
                     topic=self._topic,
+                    waiting=counts.waiting,
                 ),
                 term=self._committer.term,
                 rejects=rejects,
@@ -328,6 +334,13 @@ class Batches:
         self._log.publish(entry.ends)
         reached("offsets_committed", note.batch_id)
         self._report(BatchReport(entry))
+
+    def barred(self) -> frozenset[str]:
+        """Tables that a policy holds before a DDL, by what the lake has applied."""
+        self._schemas.read_to_end()
+        tables = self.newest.tables if self.newest else {}
+        _, barriers = policy.governed(self._schemas.catalog, tables, self.pipeline.rules)
+        return frozenset(map(str, barriers))
 
     def _marked(self, changes: DataFrame, touched: Sequence[Place]) -> DataFrame:
         previous = self.newest

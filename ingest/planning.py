@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import connector, kafka, mysql
+from ingest import connector, kafka, mysql, policy
 from ingest.config import Pipeline
 from ingest.epoch_registry import EpochRegistry
-from ingest.lake_plan import Effect, HeldTable, effects, of_patterns
+from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger
 from ingest.names import RESERVED_COLUMN
 from ingest.topics import captured
@@ -56,7 +56,12 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     with mysql.connected(pipeline.source) as cursor:
         taken = captured(mysql.base_tables(cursor), pipeline.source.tables)
     known = sorted(schemas.catalog.versions)
-    found = [*effects(schemas.catalog, states, held), *of_patterns(taken, known, sorted(held))]
+    catalog, barriers = policy.governed(schemas.catalog, states, pipeline.rules)
+    found = [
+        *effects(catalog, states, held, pipeline.lake.profile, barriers),
+        *of_policies(states, barriers, pipeline.rules),
+        *of_patterns(taken, known, sorted(held)),
+    ]
     return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found))
 
 

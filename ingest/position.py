@@ -21,6 +21,7 @@ own; it was read after that event, so it comes after it."""
 SQL_TYPE = "struct<epoch: int, file: bigint, pos: bigint, row: int, part: int>"
 """The same value inside Spark and Delta; structs compare field by field there too (facts.md B2)."""
 
+_TEXT = re.compile(r"(\d+)/(\d+):(\d+):(\d+)\.(\d+)")
 _FILE_NUMBER = re.compile(r"\.(\d+)$")
 
 
@@ -63,6 +64,14 @@ class Position:
     def from_mapping(cls, value: Any) -> Position:
         """From a dict or a Spark ``Row`` with the five fields."""
         return cls(*(int(value[name]) for name in ("epoch", "file", "pos", "row", "part")))
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The inverse of ``str``. Raises ``ValueError``."""
+        found = _TEXT.fullmatch(text)
+        if not found:
+            raise ValueError(f"{text!r} is not a position such as 0/000003:4711:0.0")
+        return cls(*map(int, found.groups()))
 
     def __str__(self) -> str:
         return f"{self.epoch}/{self.file:06d}:{self.pos}:{self.row}.{self.part}"

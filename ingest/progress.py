@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingest.manifest import Entry, Gap, HighWater, Place
+from ingest.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.start_facts import KafkaFacts, LakeFacts, Note, StartFacts
 
 
@@ -200,6 +200,7 @@ def _mended(
         for place in places:
             offsets[place] = then.ends.get(place, 0) if then else 0
             marks[place] = then.high_water.get(place, HighWater()) if then else HighWater()
+    _release(facts, newest, offsets, marks, tables, gaps, because, resync)
     if not facts.from_beginning:
         _mark_gaps(facts, newest, offsets, marks, gaps, because, resync)
     else:
@@ -222,6 +223,40 @@ def _mended(
     if same and not facts.from_beginning:
         entry = newest
     return entry, tuple(because), tuple(resync), tuple(restore)
+
+
+def _release(
+    facts: StartFacts,
+    newest: Entry,
+    offsets: dict[Place, int],
+    marks: dict[Place, HighWater],
+    tables: dict[str, TableState],
+    gaps: list[Gap],
+    because: list[str],
+    resync: list[str],
+) -> None:
+    """Let go on what a policy held or left out, and no longer does."""
+    for name, held in tables.items():
+        state = held  # as it will be
+        topic, ignored = facts.topic_of.get(name, ""), facts.ignored.get(name, ())
+        if state.paused and name not in facts.barred:
+            because.append(f"{name}: going on with what waited behind {state.paused_by[:100]!r}")
+            state = replace(state, paused=None, paused_by="")
+            for place in [place for place in offsets if place[0] == topic]:
+                offsets[place] = min(offsets[place], marks.get(place, HighWater()).offset)
+        if state.left_out and "add_column" not in ignored:
+            columns = ", ".join(map(repr, state.left_out))
+            reason = f"the columns {columns} were left out of the lake until now"
+            at = offsets.get((topic, 0), 0)
+            gaps.append(Gap(name, topic, 0, at, at, reason, newest.batch_id + 1))
+            because.append(f"{name}: {reason}; taking the table again")
+            resync.append(name)
+            state = replace(state, left_out=())
+        if state.kept and "drop_column" not in ignored:
+            columns = ", ".join(map(repr, state.kept))
+            because.append(f"{name}: the columns {columns}, kept until now, go")
+            state = replace(state, kept=())
+        tables[name] = state
 
 
 def _restored_entry(history: Sequence[Entry], lake: LakeFacts) -> Entry | None:

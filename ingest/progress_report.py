@@ -122,6 +122,11 @@ class ProgressReport:
                 for gap in (newest.gaps if newest else ())
             ],
             "resyncing": list(self.resyncing),
+            "paused": [
+                {"table": name, "statement": state.paused_by, "position": str(state.paused)}
+                for name, state in (newest.tables if newest else {}).items()
+                if state.paused
+            ],
             "waiting": [one.as_json() for one in self.waiting],
             "tables": [
                 {"name": t.name, "version": t.version, "records_not_applied": t.pending}

@@ -217,7 +217,7 @@ class Run:
             start, facts = mended(
                 spark,
                 batches,
-                lambda: self._look(spark, committer, from_beginning=from_beginning),
+                lambda: self._look(spark, committer, batches, from_beginning=from_beginning),
                 self.say,
             )
             self._take_again(start, facts, requests)
@@ -239,12 +239,18 @@ class Run:
             requests.close()
 
     def _look(
-        self, spark: SparkSession, committer: Committer, *, from_beginning: bool
+        self, spark: SparkSession, committer: Committer, batches: Batches, *, from_beginning: bool
     ) -> StartFacts:
         """The facts as they are now; what others did to the tables is decided upon from here."""
         committer.begin_anew()
         places = kafka.partitions(self.pipeline)
-        return startup.gather(spark, self.pipeline, places, from_beginning=from_beginning)
+        return startup.gather(
+            spark,
+            self.pipeline,
+            places,
+            from_beginning=from_beginning,
+            barred=batches.barred(),
+        )
 
     def _take_again(self, start: Start, facts: StartFacts, requests: resync.Requests) -> None:
         """Ask the connector for what Kafka has lost, and for what a crash left unasked."""

@@ -19,6 +19,7 @@ class Note:
     schema-change topic the batch had seen. ``cleanup``: table and position, for a batch that only
     removes what a completed snapshot did not contain. ``ddl``: tables and up to where DDLs of theirs
     are applied without any change after them. ``replay``: what waited in quarantine is taken in.
+    ``paused``: DDLs that tables of the batch do not go beyond.
     """
 
     batch_id: int
@@ -28,6 +29,7 @@ class Note:
     cleanup: tuple[str, Position] | None = None
     ddl: Mapping[str, Position] = field(default_factory=dict)
     replay: bool = False
+    paused: Mapping[str, Position] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
@@ -46,6 +48,8 @@ class Note:
             content["ddl"] = {name: position.as_dict() for name, position in self.ddl.items()}
         if self.replay:
             content["replay"] = True
+        if self.paused:
+            content["paused"] = {name: at.as_dict() for name, at in self.paused.items()}
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -63,6 +67,7 @@ class Note:
             (cleanup[0], Position.from_mapping(cleanup[1])) if cleanup else None,
             {name: Position.from_mapping(at) for name, at in found.get("ddl", {}).items()},
             found.get("replay", False),
+            {name: Position.from_mapping(at) for name, at in found.get("paused", {}).items()},
         )
 
 
@@ -130,3 +135,7 @@ class StartFacts:
     topic_of: Mapping[str, str]
     """Table name to its topic."""
     from_beginning: bool = False
+    barred: frozenset[str] = frozenset()
+    """Tables that a policy still holds before a DDL."""
+    ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Table name to the kinds of DDL that a policy ignores, where there are any."""

@@ -37,8 +37,11 @@ def gather(
     kafka: Mapping[Place, KafkaFacts],
     *,
     from_beginning: bool = False,
+    barred: frozenset[str] = frozenset(),
 ) -> StartFacts:
-    """Look at everything once. ``kafka``: the topics as they are now (``kafka.partitions``)."""
+    """Look at everything once. ``kafka``: the topics as they are now (``kafka.partitions``). ``barred``:
+    tables that a policy holds before a DDL.
+    """
     history = Ledger(pipeline.lake.path).entries(1_000_000)
     newest = history[0] if history else None
     lake = [*_tables(spark, pipeline, newest), *_own(spark, pipeline)]
@@ -52,6 +55,12 @@ def gather(
         kafka=kafka,
         topic_of=topics_of(pipeline, newest),
         from_beginning=from_beginning,
+        barred=barred,
+        ignored={
+            name: frozenset(ignored)
+            for name in (newest.tables if newest else {})
+            if (ignored := pipeline.rules(TableId.parse(name)).ignores)
+        },
     )
 
 

@@ -25,8 +25,12 @@ def entry(
     catalog: Catalog,
     topic_ids: Mapping[str, str],
     topic: Callable[[TableId], str],
+    waiting: Mapping[Place, int],
 ) -> Entry:
-    """A batch's row of the ledger, but for its counts, its times, and who wrote it."""
+    """A batch's row of the ledger, but for its counts, its times, and who wrote it. ``waiting``: where
+    changes begin that a policy lets wait.
+    """
+    held = _held(previous, waiting, {topic(TableId.parse(name)): name for name in note.paused})
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
     positions = [found.high for found in facts.values()]
     times = [found.source_time for found in facts.values() if found.source_time]
@@ -39,9 +43,12 @@ def entry(
         checkpoint_id=note.checkpoint_id,
         offsets=offsets | dict(note.ranges),
         high_water=high_water(
-            previous, facts, {place: note.ranges[place][1] for place in touched}, topic_ids
+            previous,
+            facts,
+            {place: held.get(place, note.ranges[place][1]) for place in touched},
+            topic_ids,
         ),
-        tables=table_states(previous, facts, applied, catalog),
+        tables=paused(table_states(previous, facts, applied, catalog), note.paused, catalog),
         gaps=gaps(previous, applied, note.ranges, note.batch_id, topic),
         changes=sum(found.changes for found in facts.values()),
         rejects=0,
@@ -73,7 +80,9 @@ def table_states(
         name, found = str(one.table), facts[one.table]
         state = tables.get(name, TableState(one.path, one.version))
         attempt = found.attempt
-        floors = [state.floor, *found.truncates, attempt.position if attempt else None]
+        truncates = found.truncates if found.wiped else ()
+        floors = [state.floor, *truncates, attempt.position if attempt else None]
+        version = catalog.at(one.table, found.high)
         tables[name] = replace(
             state,
             path=one.path,
@@ -83,12 +92,44 @@ def table_states(
             snapshot=state.snapshot or snapshots.first(catalog, one.table) or _NEVER,
             reread=state.reread or found.reread,
             position=max(p for p in (state.position, found.high) if p),
+            left_out=tuple(sorted(version.left_out)) if version else (),
+            kept=version.kept if version else (),
             floor=max((floor for floor in floors if floor), default=None),
             run=attempt.run
             if attempt and attempt.position >= (state.floor or attempt.position)
             else state.run,
         )
     return tables
+
+
+def paused(
+    tables: Mapping[str, TableState], barriers: Mapping[str, Position], catalog: Catalog
+) -> dict[str, TableState]:
+    """The same tables, with the DDLs that some stand before."""
+    found = dict(tables)
+    for name, at in barriers.items():
+        versions = catalog.versions.get(TableId.parse(name), ())
+        statement = next((v.ddl for v in versions if v.position == at), "")
+        if name in found:
+            found[name] = replace(found[name], paused=at, paused_by=statement)
+    return found
+
+
+def _held(
+    previous: Entry | None, waiting: Mapping[Place, int], topics: Mapping[str, str]
+) -> dict[Place, int]:
+    """How far the marks of partitions go in which changes wait: to the first one of them. ``topics`` of
+    paused tables, each with its table.
+    """
+    found = dict(waiting)
+    for place, end in (previous.ends if previous else {}).items():
+        assert previous is not None
+        state = previous.tables.get(topics.get(place[0], ""))
+        mark = previous.high_water.get(place, HighWater())
+        # A mark behind what was read: earlier batches have left changes there already.
+        if state and state.paused and mark.offset < end:
+            found[place] = mark.offset
+    return found
 
 
 def gaps(

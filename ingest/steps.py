@@ -47,6 +47,8 @@ class TableFacts:
     """The newest snapshot attempt that has rows in this batch."""
     reread: Position | None = None
     """The first row of an incremental snapshot in this batch."""
+    wiped: bool = True
+    """False where a policy ignores TRUNCATE."""
 
     @classmethod
     def nothing(cls, table: TableId, low: Position, high: Position) -> TableFacts:
@@ -174,7 +176,8 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
         # Another table took the place of this one: what stands here is readable until the other's
         # rows are read.
         dropped = moved is None and any(v.kind == "DROP" for v in at_cut)
-        wipe = cut if dropped or cut in facts.truncates else None
+        wiped = cut in facts.truncates and facts.wiped
+        wipe = cut if dropped or wiped else None
         previous = version if at_cut and not dropped and not emptied else None
         if at_cut and not dropped:
             version = at_cut[-1]

@@ -1,4 +1,4 @@
-"""One Delta table: create it, describe it, add columns to it."""
+"""One Delta table: create it, describe it, change its columns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import merge, multiset
+from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
-from ingest.evolve import AddColumns, Field
+from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, quoted
 from ingest.storage import Storage
@@ -23,6 +23,20 @@ SOURCE_PROPERTY = "ingest.source"
 
 # Delta refuses these in column names unless columns are mapped (Parquet's own restriction).
 _NEEDS_MAPPING = set(" ,;{}()\n\t=")
+
+
+def needs_mapping(name: str) -> bool:
+    """True for a column name that Delta holds only with column mapping."""
+    return bool(_NEEDS_MAPPING & set(name))
+
+
+_MAPPING = {
+    "delta.columnMapping.mode": "name",
+    # Column mapping alone would make a protocol of reader version 2, in which no feature has a name, and
+    # deltalake's to_pyarrow_table then reads NULL for every value instead of refusing (test_readers).
+    # A second feature, which every reader knows, makes it version 3.
+    "delta.feature.timestampNtz": "supported",
+}
 
 
 @dataclass(frozen=True)
@@ -75,21 +89,26 @@ class LakeTable:
         """Create it empty with exactly the types of a schema version; no features beyond need."""
         meta = merge.META_TYPE if key else multiset.META_TYPE
         builder = DeltaTable.createIfNotExists(self.session).location(self.path)
-        for column in version.columns:
+        for column in version.followed:
             builder = builder.addColumn(column.name, column_type(column).delta)
         builder = builder.addColumn(RESERVED_COLUMN, meta)
         builder = builder.property(KEY_PROPERTY, json.dumps(list(key)))
         builder = builder.property(SOURCE_PROPERTY, str(version.table))
-        if any(_NEEDS_MAPPING & set(column.name) for column in version.columns):
-            builder = builder.property("delta.columnMapping.mode", "name")
+        if any(needs_mapping(column.name) for column in version.columns):
+            for name, value in _MAPPING.items():
+                builder = builder.property(name, value)
         builder.execute()
 
-    def add_columns(self, added: AddColumns) -> None:
-        """Append columns (metadata only). What existing rows hold is the caller's next commit."""
-        types = {column.name: column_type(column).delta for column in added.columns}
-        self._allow(types)
-        columns = ", ".join(f"{quoted(name)} {delta}" for name, delta in types.items())
-        self.session.sql(f"ALTER TABLE {self._identifier} ADD COLUMNS ({columns})")
+    def change_columns(self, change: InPlace) -> None:
+        """Add, drop, rename, reorder and widen columns in one commit that writes no data. What existing
+        rows hold in new columns is NULL; a default is the caller's next commit.
+        """
+        self._allow({field.name: field.delta for field in change.columns})
+        if change.mapped:
+            self._set(_MAPPING)
+        if change.widened:
+            self._set({"delta.enableTypeWidening": "true"})
+        schema_commit.commit(self.session, self.path, change.columns)
 
     def rewrite(self, columns: Sequence[Field], key: Sequence[str]) -> None:
         """Write the whole table anew in one commit, each column from its expression over the old
@@ -106,7 +125,7 @@ class LakeTable:
 
     def set_key(self, key: Sequence[str]) -> None:
         """Note the key's columns (metadata only)."""
-        self._set(KEY_PROPERTY, json.dumps(list(key)))
+        self._set({KEY_PROPERTY: json.dumps(list(key))})
 
     def _allow(self, columns: Mapping[str, str]) -> None:
         """Switch on what an existing table needs for these columns (name to Delta type); a table that
@@ -114,13 +133,13 @@ class LakeTable:
         """
         held = self.frame().schema.simpleString()
         if "timestamp_ntz" in columns.values() and "timestamp_ntz" not in held:
-            self._set("delta.feature.timestampNtz", "supported")
-        if any(_NEEDS_MAPPING & set(name) for name in columns):
-            self._set("delta.columnMapping.mode", "name")
+            self._set({"delta.feature.timestampNtz": "supported"})
+        if any(map(needs_mapping, columns)):
+            self._set(_MAPPING)
 
-    def _set(self, name: str, value: str) -> None:
-        text = value.replace("\\", "\\\\").replace("'", "\\'")
-        self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ('{name}' = '{text}')")
+    def _set(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"'{name}' = '{_escaped(text)}'" for name, text in properties.items())
+        self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ({pairs})")
 
     def restore(self, version: int) -> None:
         """Bring the table back to one of its versions; markers are not rewound (facts.md B1)."""
@@ -170,6 +189,9 @@ class LakeTable:
 
     def _snapshot(self) -> Any:
         jvm: Any = self.session._jvm
-        log = jvm.org.apache.spark.sql.delta.DeltaLog
         none = jvm.scala.Option.empty()
-        return log.forTable(self.session._jsparkSession, self.path).update(False, none, none)
+        return schema_commit.delta_log(self.session, self.path).update(False, none, none)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

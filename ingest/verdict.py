@@ -34,6 +34,8 @@ class TableResult:
     """True when so much differs that counting stopped."""
     kept: int = 0
     """Rows of an append-only table that only the lake has, which is as it should be."""
+    note: str = ""
+    """What a policy of the pipeline file has to do with it."""
 
 
 Outcome = Literal["equal", "different", "moving", "behind"]
@@ -68,6 +70,7 @@ class Verdict:
                     "differences": table.differences,
                     "at_least": table.at_least,
                     "kept": table.kept,
+                    "note": table.note,
                     "examples": [{"key": d.key, "found": d.found} for d in table.examples],
                 }
                 for table in self.tables

@@ -88,6 +88,13 @@ def status_table(report: ProgressReport) -> Group:
             f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",
             "red" if gap.is_open else "dim",
         )
+    for table_name, held in (newest.tables if newest else {}).items():
+        if held.paused:
+            head.append(
+                f"paused     {table_name} before {held.paused_by[:80]!r}: its changes wait\n",
+                "yellow",
+            )
+            head.append(f"           let it pass with `approved: {held.paused}` below `tables`\n")
     for name in report.resyncing:
         head.append(f"resync     {name} is being taken again\n", "yellow")
     if newest and newest.state_rows:

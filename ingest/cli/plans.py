@@ -8,7 +8,13 @@ from rich.text import Text
 
 from ingest.planning import PipelinePlan
 
-_STYLES = {"resync": "yellow", "rewrite": "yellow", "rows go": "red", "refused": "bold red"}
+_STYLES = {
+    "waits": "yellow",
+    "resync": "yellow",
+    "rewrite": "yellow",
+    "rows go": "red",
+    "refused": "bold red",
+}
 
 
 def plan_table(plan: PipelinePlan) -> Group:

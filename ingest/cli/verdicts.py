@@ -37,7 +37,8 @@ def verdict_table(verdict: Verdict) -> Group:
                 f"{row.source_rows:,}",
                 f"{row.lake_rows:,}",
                 f"{row.differences:,}{more}"
-                + (f" ({row.kept:,} only in the lake, append-only)" if row.kept else ""),
+                + (f" ({row.kept:,} only in the lake, append-only)" if row.kept else "")
+                + (f" ({row.note})" if row.note else ""),
                 style=style,
             )
         parts.append(table)

@@ -3,6 +3,9 @@
 import pytest
 from delta.tables import DeltaTable
 
+from ingest.evolve import _delta_widens as delta_widens
+from ingest.evolve import _widens as widens
+from ingest.mysql_types import Column
 from ingest.session import sibling
 
 APP, VERSION = (f"spark.databricks.delta.write.txn{name}" for name in ("AppId", "Version"))
@@ -88,3 +91,37 @@ def test_a_new_table_starts_with_no_markers_and_time_travel_reads_old_versions(s
     DeltaTable.forPath(spark, path).delete("id < 2")
     old = spark.read.format("delta").option("versionAsOf", 0).load(path)
     assert (old.count(), count(spark, path)) == (4, 2)
+
+
+PLAIN = ("tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp_ntz")
+DIGITS = ("5,2", "10,0", "12,2", "14,4", "19,0", "20,0", "38,5")
+TYPES = (*PLAIN, *(f"decimal({digits})" for digits in DIGITS))
+
+
+def test_what_evolve_widens_in_place_delta_widens_in_place(spark):
+    """`evolve` decides it without Spark; here Delta's own list is asked."""
+    widening = spark._jvm.org.apache.spark.sql.delta.TypeWidening
+    java = {name: spark._jvm.org.apache.spark.sql.types.DataType.fromDDL(name) for name in TYPES}
+    held = {
+        (old, new)
+        for old in TYPES
+        for new in TYPES
+        if widens(old, new, None, column_for(new)) and delta_widens(old, new)
+    }
+    assert len(held) > 20
+    for old, new in held:
+        assert widening.isTypeChangeSupported(java[old], java[new]), f"{old} to {new}"
+    refused = [("tinyint", "decimal(5,2)"), ("bigint", "decimal(19,0)")]
+    for old, new in refused:
+        assert not delta_widens(old, new)
+        assert not widening.isTypeChangeSupported(java[old], java[new])
+
+
+def column_for(delta):
+    """A MySQL column that this Delta type holds."""
+    name, _, digits = delta.removesuffix(")").partition("(")
+    if digits:
+        precision, scale = map(int, digits.split(","))
+        return Column("c", "DECIMAL", precision, scale, optional=True)
+    name = {"timestamp_ntz": "DATETIME"}.get(name, name.upper())
+    return Column("c", name, None, None, optional=True)

@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from ingest.local.stack import Stack
 from tests.ddl.histories import RETYPED, TYPES
 from tests.kills.lab import Lab, LabError, as_row
+from tests.support.lake import read
 
 DATABASE = "marathon"
 LOOKS = 4
@@ -87,8 +88,8 @@ def _look(lab: Lab, seen: list[tuple[int, Counter[Any]]]) -> None:
 
 
 def _rows(lab: Lab, version: int) -> Counter[Any]:
-    frame = DeltaTable(str(lab.lake / lab.name / "m"), version=version).to_pyarrow_table()
-    return Counter(as_row(row) for row in frame.drop_columns(["_ingest"]).to_pylist())
+    found = read(lab.lake / lab.name / "m", version)
+    return Counter(as_row(row) for row in found.drop_columns(["_ingest"]).to_pylist())
 
 
 def _insert(rng: random.Random, id_: int, columns: dict[str, str]) -> str:

@@ -20,7 +20,6 @@ from typing import Any
 
 import pymysql
 import yaml
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest import config, kafka
@@ -33,6 +32,7 @@ from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.mysql import connected, reached
+from tests.support import lake
 from tests.support.cold import CONF
 
 TABLES = ("keyed", "bag", "emptied", "wide")
@@ -278,10 +278,10 @@ class Lab:
 
     def lake_rows(self, table: str) -> Counter[Any]:
         try:
-            delta = DeltaTable(str(self.lake / self.name / table))
+            found = lake.read(self.lake / self.name / table)
         except TableNotFoundError:
             return Counter()
-        rows = delta.to_pyarrow_table().drop_columns(["_ingest"]).to_pylist()
+        rows = found.drop_columns(["_ingest"]).to_pylist()
         return Counter(as_row(row) for row in rows)
 
     def until_equal(self, seconds: float = 180) -> None:

@@ -7,8 +7,10 @@ from pyspark.sql import functions as F
 from ingest import evolve
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
+from ingest.lease import LeaseLostError
 from ingest.multiset import META_TYPE, content
 from ingest.mysql_types import Column
+from ingest.names import Marker
 from ingest.position import Position
 from ingest.table import LakeTable
 from ingest.topics import TableId
@@ -43,28 +45,49 @@ def table(spark, folder):
     return made
 
 
-def evolved(target, before, after, key=("id",)):
+def evolved(target, before, after, key=("id",), profile="standard"):
     """Plan and commit; returns the plan."""
     description = target.describe()
     held = evolve.Held(description.columns, description.multiset)
-    plan = evolve.plan(held, after, before, keyed=bool(key))
-    identity = Identity(APP, 3, 1)
-    assert Committer(1).once(target, identity, lambda: target.rewrite(plan.columns, key))
+    plan = evolve.plan(held, after, before, keyed=bool(key), profile=profile)
+    identity = Identity(APP, 3, 1, "a note")
+
+    def act():
+        if isinstance(plan, evolve.Rewrite):
+            target.rewrite(plan.columns, key)
+        else:
+            target.change_columns(plan)
+
+    assert Committer(1).once(target, identity, act)
     assert not Committer(1).once(target, identity, lambda: pytest.fail("committed twice"))
     return plan
 
 
-def test_columns_go_come_change_name_and_type_in_one_commit_and_history_stays(spark, table):
+def features(target):
+    detail = target.delta().detail().select("properties", "numFiles").first()
+    named = {"delta.columnMapping.mode": "mapped", "delta.enableTypeWidening": "widened"}
+    return sorted(named[name] for name in detail.properties if name in named)
+
+
+@pytest.mark.parametrize("profile", ["standard", "compat"])
+def test_columns_go_come_change_name_and_type_in_one_commit_and_history_stays(
+    spark, table, profile
+):
     before = [column("id"), column("a", "DATE"), column("gone"), column("n")]
     target = table(("id",), before, "SELECT 1 id, date'2024-02-29' a, 5 gone, 7 n")
     after = version(
         column("id"),
         column("a", "DATETIME", 6),
-        column("with blank", "BIGINT"),
-        ddl="ALTER TABLE t MODIFY a DATETIME(6), DROP gone, CHANGE n `with blank` BIGINT",
+        column("wide", "BIGINT"),
+        ddl="ALTER TABLE t MODIFY a DATETIME(6), DROP gone, CHANGE n wide BIGINT",
     )
-    evolved(target, before, after)
-    expected = spark.sql("SELECT 1 id, timestamp_ntz'2024-02-29 00:00:00' a, 7L `with blank`")
+    plan = evolved(target, before, after, profile=profile)
+    in_place = isinstance(plan, evolve.InPlace)
+    assert in_place == (profile == "standard")
+    assert features(target) == (["mapped", "widened"] if in_place else [])
+    files = [action for _, actions in target.commits(2) for action in actions if "add" in action]
+    assert bool(files) != in_place, "a change in place writes no data"
+    expected = spark.sql("SELECT 1 id, timestamp_ntz'2024-02-29 00:00:00' a, 7L wide")
     assert_df_equality(target.frame().drop("_ingest"), expected, ignore_nullable=True)
     old = spark.read.format("delta").option("versionAsOf", 1).load(target.path)
     assert old.columns == ["id", "a", "gone", "n", "_ingest"]
@@ -98,8 +121,48 @@ def test_a_table_gets_a_key_and_loses_it_again(table):
 def test_a_datetime_added_to_a_table_that_had_none_needs_no_hand(table):
     before = [column("id")]
     target = table(("id",), before, "SELECT 1 id")
-    plan = evolve.plan(
-        evolve.Held(target.describe().columns), version(*before, column("at", "DATETIME")), before
-    )
-    target.add_columns(plan)
+    evolved(target, before, version(*before, column("at", "DATETIME")))
     assert target.describe().columns["at"] == "timestamp_ntz"
+    assert features(target) == [], "a column more is no reason for a feature"
+
+
+def test_names_that_swap_take_their_values_along_and_a_name_used_again_is_another_column(
+    spark, table
+):
+    before = [column("id"), column("a"), column("b", "VARCHAR", 5), column("c")]
+    target = table(("id",), before, "SELECT 1 id, 2 a, 'x' b, 3 c")
+    after = version(
+        column("id"),
+        column("b"),
+        column("a", "VARCHAR", 5),
+        column("c"),
+        ddl="ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a, DROP c, ADD c INT",
+    )
+    evolved(target, before, after)
+    expected = spark.sql("SELECT 1 id, 2 b, 'x' a, CAST(NULL AS INT) c")
+    assert_df_equality(target.frame().drop("_ingest"), expected, ignore_nullable=True)
+    row = spark.sql("SELECT 1 id, 9 b, 'new' a, 8 c").withColumn("_ingest", F.lit(None))
+    merge = target.delta().alias("t").merge(row.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdate(set={name: f"s.{name}" for name in ("b", "a", "c")}).execute()
+    expected = spark.sql("SELECT 1 id, 9 b, 'new' a, 8 c")
+    assert_df_equality(target.frame().drop("_ingest"), expected, ignore_nullable=True)
+    assert target.markers()[APP] == Marker(1, 3, 1).version
+
+
+def test_a_successor_s_fence_makes_a_change_in_place_fail(table):
+    before = [column("id"), column("a")]
+    target = table(("id",), before, "SELECT 1 id, 2 a")
+    Committer(2).fence(target, APP)
+    with pytest.raises(LeaseLostError):
+        Committer(1).once(
+            target,
+            Identity(APP, 3, 1),
+            lambda: target.change_columns(
+                evolve.plan(
+                    evolve.Held(target.describe().columns),
+                    version(column("id"), ddl="ALTER TABLE t DROP a"),
+                    before,
+                )
+            ),
+        )
+    assert "a" in target.describe().columns

@@ -5,7 +5,7 @@ import pytest
 from ingest import evolve
 from ingest.catalog import SchemaVersion
 from ingest.ddl import column_changes, renamed_tables
-from ingest.evolve import AddColumns, Field, Held, Nothing, Rewrite
+from ingest.evolve import Field, Held, InPlace, Nothing, Rewrite
 from ingest.mysql_types import Column, column_type
 from ingest.position import Position
 from ingest.topics import TableId
@@ -66,9 +66,10 @@ def version(*columns, ddl="ALTER TABLE t"):
     return SchemaVersion(T, Position(0, 1, 9), "ALTER", columns, ("id",), ddl)
 
 
-def after(before, *columns, ddl="ALTER TABLE t", multiset=False):
+def after(before, *columns, ddl="ALTER TABLE t", multiset=False, profile="standard"):
     held = Held({one.name: column_type(one).delta for one in before}, multiset)
-    return evolve.plan(held, version(*columns, ddl=ddl), before, keyed=not multiset)
+    new = version(*columns, ddl=ddl)
+    return evolve.plan(held, new, before, keyed=not multiset, profile=profile)
 
 
 ID = col("id", optional=False)
@@ -77,7 +78,8 @@ ID = col("id", optional=False)
 def test_a_nullable_column_is_added_with_null_and_a_constant_default_fills_existing_rows():
     new = [col("a"), col("b", optional=False, default="7"), col("c", "VARCHAR", 9, optional=False)]
     plan = after([ID], ID, *new)
-    assert isinstance(plan, AddColumns)
+    assert isinstance(plan, InPlace)
+    assert (plan.mapped, plan.widened, plan.added) == (False, False, ["a", "b", "c"])
     assert plan.defaults == (("b", "7"), ("c", ""))
     assert plan.unknown == ()
 
@@ -100,15 +102,17 @@ def test_a_nullable_column_is_added_with_null_and_a_constant_default_fills_exist
 )
 def test_what_only_mysql_knows_is_named_and_never_a_silent_null(new, ddl):
     plan = after([ID], ID, new, ddl=ddl)
-    assert isinstance(plan, AddColumns)
+    assert isinstance(plan, InPlace)
     assert plan.defaults == ()
     assert "existing rows" in plan.unknown[0]
 
 
 def test_a_dropped_column_goes_and_a_renamed_one_keeps_its_values():
     before = [ID, col("a"), col("b")]
-    plan = after(before, ID, col("c"), ddl="ALTER TABLE t DROP a, RENAME COLUMN b TO c")
-    assert plan == Rewrite((Field("id", "int", "`id`"), Field("c", "int", "`b`")))
+    ddl = "ALTER TABLE t DROP a, RENAME COLUMN b TO c"
+    columns = (Field("id", "int", "`id`", "id"), Field("c", "int", "`b`", "b"))
+    assert after(before, ID, col("c"), ddl=ddl) == InPlace(columns, mapped=True)
+    assert after(before, ID, col("c"), ddl=ddl, profile="compat") == Rewrite(columns)
 
 
 def test_a_rename_that_a_crash_left_done_is_not_done_again():
@@ -122,14 +126,15 @@ def test_two_columns_may_swap_their_names():
     swapped = [ID, col("b"), col("a", "VARCHAR", 5)]
     ddl = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
     plan = after(before, *swapped, ddl=ddl)
-    assert plan.columns[1:] == (Field("b", "int", "`a`"), Field("a", "string", "`b`"))
+    assert plan.columns[1:] == (Field("b", "int", "`a`", "a"), Field("a", "string", "`b`", "b"))
     assert plan.unknown == ()
 
 
 def test_a_column_dropped_and_added_under_its_name_is_another_column():
     plan = after([ID, col("a")], ID, col("a"), ddl="ALTER TABLE t DROP a, ADD a INT")
-    assert isinstance(plan, Rewrite)
-    assert plan.columns[1].value == "CAST(NULL AS int)"
+    assert isinstance(plan, InPlace)
+    assert plan.mapped
+    assert plan.columns[1] == Field("a", "int", "CAST(NULL AS int)")
 
 
 @pytest.mark.parametrize(
@@ -144,10 +149,19 @@ def test_a_column_dropped_and_added_under_its_name_is_another_column():
         (col("v", "DATE"), col("v", "DATETIME")),
     ],
 )
-def test_a_type_that_holds_every_old_value_needs_a_cast_and_no_snapshot(old, new):
+def test_a_type_that_holds_every_old_value_is_widened_and_needs_no_snapshot(old, new):
     plan = after([ID, old], ID, new)
-    assert isinstance(plan, Rewrite)
+    assert isinstance(plan, InPlace)
+    assert (plan.mapped, plan.widened) == (False, True)
     assert plan.columns[1].value.startswith("CAST(`v` AS ")
+    assert plan.unknown == ()
+    compat = after([ID, old], ID, new, profile="compat")
+    assert compat == Rewrite(plan.columns)
+
+
+def test_what_delta_cannot_widen_is_written_anew():
+    plan = after([ID, col("v", "TINYINT")], ID, col("v", "DECIMAL", 6, 2))
+    assert isinstance(plan, Rewrite)
     assert plan.unknown == ()
 
 

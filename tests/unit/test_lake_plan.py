@@ -1,8 +1,9 @@
 """`lake_plan`: what a pending DDL will do and cost, statement by statement."""
 
 from ingest.catalog import Catalog
-from ingest.lake_plan import HeldTable, effects, of_patterns
+from ingest.lake_plan import HeldTable, effects, of_patterns, of_policies
 from ingest.manifest import TableState
+from ingest.policy import Rules, governed
 from ingest.position import Position
 from ingest.topics import TableId
 
@@ -32,11 +33,15 @@ def record(pos, kind, columns, ddl="", table="t", key=("id",)):
 
 
 def planned(*records, applied=10):
+    return [(effect.costs, effect.bytes) for effect in found(*records, applied=applied)]
+
+
+def found(*records, applied=10, profile="standard"):
     catalog = Catalog()
     for one in (record(5, "CREATE", [ID, V]), *records):
         catalog.add(one, 0)
     state = TableState("/lake/d/t", 3, position=Position(0, 1, applied))
-    return [(e.costs, e.bytes) for e in effects(catalog, {"d.t": state}, {"d.t": HELD})]
+    return effects(catalog, {"d.t": state}, {"d.t": HELD}, profile)
 
 
 def test_what_is_applied_is_not_pending():
@@ -53,11 +58,22 @@ def test_each_statement_has_its_cost_upon_what_the_ones_before_made():
         record(60, "DROP", [], "DROP TABLE t"),
     ) == [
         (("metadata",), 0),
-        (("rewrite",), HELD.bytes),
+        (("metadata",), 0),
         (("nothing",), 0),
-        (("rewrite",), HELD.bytes),
+        (("metadata",), 0),
         (("rows go",), 0),
     ]
+
+
+def test_with_the_profile_compat_a_rename_writes_the_table_anew():
+    renamed = record(20, "ALTER", [ID, column("w")], "ALTER TABLE t RENAME COLUMN v TO w")
+    (plain,) = found(renamed)
+    assert plain.costs == ("metadata",)
+    assert plain.sentence == (
+        "renames 'v to w'; no data is written, with column mapping (docs/readers.md)"
+    )
+    (compat,) = found(renamed, profile="compat")
+    assert (compat.costs, compat.bytes) == (("rewrite",), HELD.bytes)
 
 
 def test_a_default_fills_rows_and_what_only_mysql_knows_is_read_again():
@@ -94,3 +110,34 @@ def test_changed_patterns_say_what_is_taken_and_what_stays():
         ("d.left", ("nothing",)),
     ]
     assert of_patterns([one], [], []) == []
+
+
+def test_what_a_policy_says_stands_in_the_plan():
+    catalog = Catalog()
+    for one in (
+        record(5, "CREATE", [ID, V]),
+        record(20, "ALTER", [ID, V, column("w")], "ALTER TABLE t ADD w INT"),
+        record(30, "ALTER", [ID, column("w")], "ALTER TABLE t DROP v"),
+        record(40, "ALTER", [ID], "ALTER TABLE t DROP w"),
+    ):
+        catalog.add(one, 0)
+    states = {"d.t": TableState("/lake/d/t", 3, position=Position(0, 1, 10))}
+
+    def rules(_):
+        return Rules({"add_column": "ignore", "drop_column": "pause"})
+
+    followed, barriers = governed(catalog, states, rules)
+    found = effects(followed, states, {"d.t": HELD}, barriers=barriers)
+    left_out, waits = found
+    assert (left_out.costs, left_out.sentence) == (("nothing",), "leaves 'w' out")
+    assert waits.costs == ("waits",)
+    assert waits.sentence.startswith("drop_column 'v' pauses the table, the others go on")
+    assert waits.sentence.endswith("`approved: 0/000001:30:0.0` lets it pass, 1 more behind it")
+    paused = {
+        "d.t": TableState(
+            "/lake/d/t", 3, position=Position(0, 1, 25), paused=Position(0, 1, 30), left_out=("w",)
+        )
+    }
+    assert of_policies(paused, barriers, rules) == []
+    let_go = of_policies(paused, {}, lambda _: Rules())
+    assert [one.costs for one in let_go] == [("metadata",), ("metadata", "resync")]

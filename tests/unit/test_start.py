@@ -235,13 +235,48 @@ def test_a_note_survives_its_text_and_leaves_out_what_did_not_move():
     assert Note.from_json(note.as_json()) == replace(note, ranges={PLACE: (9, 12)})
 
 
+def test_a_table_that_a_policy_lets_go_reads_on_where_its_changes_wait():
+    paused = replace(TABLE, paused=Position(0, 1, 7), paused_by="ALTER TABLE t DROP v")
+    held = entry(
+        tables={"d.t": paused}, high_water={PLACE: HighWater(5, Position(0, 1, 6), "uuid:4", "T")}
+    )
+    still = decide(facts(newest=held, barred=frozenset({"d.t"})))
+    assert isinstance(still, Start)
+    assert (still.entry, still.resume) == (None, True)
+    free = decide(facts(newest=held))
+    assert isinstance(free, Start)
+    assert free.entry.ends == {PLACE: 5, IDLE: 4}
+    assert free.entry.tables["d.t"] == TABLE
+    assert "DROP v" in free.because[0]
+    # Kafka has lost what waited: a gap, and the table is taken again.
+    lost = decide(
+        facts(newest=held, kafka={PLACE: KafkaFacts(7, 20, "T"), IDLE: KafkaFacts(0, 4, "I")})
+    )
+    assert isinstance(lost, Start)
+    assert lost.resync == ("d.t",)
+    assert (lost.entry.gaps[0].start, lost.entry.gaps[0].end) == (5, 7)
+
+
+def test_columns_that_a_policy_no_longer_leaves_out_are_read_from_mysql():
+    held = entry(tables={"d.t": replace(TABLE, left_out=("w",), kept=("old",))})
+    ignored = {"d.t": frozenset({"add_column", "drop_column"})}
+    as_before = decide(facts(newest=held, ignored=ignored))
+    assert isinstance(as_before, Start)
+    assert as_before.entry is None
+    followed = decide(facts(newest=held))
+    assert isinstance(followed, Start)
+    assert followed.resync == ("d.t",)
+    assert "'w'" in followed.entry.gaps[0].reason
+    assert followed.entry.tables["d.t"] == TABLE
+
+
 def test_commit_versions_order_by_term_then_batch_then_step_and_never_collide():
-    markers = [Marker(t, b, s) for t in (0, 1, 9) for b in (0, 1, 2**33 - 1) for s in (0, 1023)]
+    markers = [Marker(t, b, s) for t in (0, 1, 9) for b in (0, 1, 2**30 - 1) for s in (0, 8191)]
     versions = [marker.version for marker in markers]
     assert versions == sorted(set(versions))
     assert [Marker.parse(version) for version in versions] == markers
     assert max(versions) < 2**63
-    for beyond in (Marker(2**20, 0, 0), Marker(0, 2**33, 0), Marker(0, 0, 1024)):
+    for beyond in (Marker(2**20, 0, 0), Marker(0, 2**30, 0), Marker(0, 0, 8192)):
         with pytest.raises(ValueError):
             _ = beyond.version
 

@@ -1,0 +1,34 @@
+"""Reads a table of the lake without the job: by delta-rs where it can, else by a Spark of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from ingest import session
+from tests.support.cold import CONF
+
+_PLAIN = {"timestampNtz", "timestamp_ntz"}
+
+
+def read(path: Path, version: int | None = None) -> pa.Table:
+    """A version of a table, the newest by default, with all its columns."""
+    table = DeltaTable(str(path), version=version)
+    # Of a table with column mapping, to_pyarrow_table says NULL for every value (facts.md B6).
+    protocol = table.protocol()
+    if protocol.min_reader_version == 1 or set(protocol.reader_features or ()) <= _PLAIN:
+        return table.to_pyarrow_table()
+    reader = _spark().read.format("delta").option("versionAsOf", table.version())
+    return reader.load(str(path)).toArrow()
+
+
+def _spark() -> SparkSession:
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    log = Path(tempfile.mkdtemp(prefix="ingest-read-")) / "spark.log"
+    return session.create("read", master="local[1]", driver_memory="1g", conf=CONF, log=log)
