@@ -6,21 +6,22 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import decode, dedup, evolve, merge, multiset, quarantine, snapshots
+from ingest.admission import admitted
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
-from ingest.errors import Exit, IngestError
 from ingest.failpoints import reached
-from ingest.manifest import Entry
+from ingest.kept import free, keep
+from ingest.manifest import Entry, TableState
 from ingest.merge import MergePlan
-from ingest.mysql_types import UnknownType, column_type
 from ingest.names import (
     RESERVED_COLUMN,
     app_id,
@@ -32,7 +33,7 @@ from ingest.names import (
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps
-from ingest.table import LakeTable, needs_mapping
+from ingest.table import LakeTable
 from ingest.topics import TableId
 
 MIRROR = "mirror"
@@ -46,6 +47,8 @@ class StepBatch:
     step: Step
     key: tuple[str, ...]
     changes: DataFrame
+    applicable: bool = True
+    """False when it is known that none of them can be applied, or that there is none."""
 
 
 @dataclass
@@ -56,6 +59,11 @@ class TableBatch:
     steps: list[StepBatch]
     _spent: list[DataFrame] = field(default_factory=list)
 
+    def know(self, good: Collection[int]) -> None:
+        """Note which steps, by index, have changes that can be applied."""
+        for index, one in enumerate(self.steps):
+            self.steps[index] = replace(one, applicable=index in good)
+
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
         return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
@@ -63,16 +71,16 @@ class TableBatch:
     def leave_out(self, others: DataFrame) -> None:
         """Take changes away that stand at the places of others."""
         for index, one in enumerate(self.steps):
-            kept = quarantine.without(one.changes, others).persist()
+            kept = keep(quarantine.without(one.changes, others))
             self.steps[index] = replace(one, changes=kept)
             self._spent.append(one.changes)
 
     def release(self) -> None:
         """Free what was cached."""
         for frame in self._spent:
-            frame.unpersist()
+            free(frame)
         for one in self.steps:
-            one.changes.unpersist()
+            free(one.changes)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ class Applier:
     prepared: list[TableBatch] = field(default_factory=list)
     _local: threading.local = field(default_factory=threading.local)
     _seen: set[TableId] = field(default_factory=set)
+    _fitting: dict[TableId, tuple[SchemaVersion, tuple[str, ...]]] = field(default_factory=dict)
+    """What tables were last made to fit; a change by anybody else ends the run (``foreign``)."""
 
     def prepare(
         self,
@@ -103,50 +113,64 @@ class Applier:
         facts: Mapping[TableId, TableFacts],
         catalog: Catalog,
         previous: Entry | None,
+        pool: Executor,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps and type them; cached until released."""
+        """Cut each table's changes into steps and type them; kept until released. Side by side, since
+        all of it is Spark's planning.
+        """
         self.prepared = []
-        for table, found in facts.items():
-            state = previous.tables.get(str(table)) if previous else None
-            cut = steps(found, catalog, state.position if state else None)
-            keys = self._keys(found, cut)
-            rows = fresh.filter(
-                F.col("reason").isNull()
-                & (F.col("database") == table.database)
-                & (F.col("table") == table.name)
-                & (F.col("op") != "t")
-            )
-            if not all(keys) and found.attempt:
-                # Rows of a multiset carry no key to meet again by: only one attempt may count, and
-                # nothing that the snapshot already contains.
-                rows = dedup.of_attempt(rows, found.attempt)
-                again = snapshots.begins_again(found, state)
-                if again:
-                    cut = [replace(cut[0], reset=again.position), *cut[1:]]
-            if not all(keys) and self.pipeline.append_only(table):
-                rows = _as_log(rows)
-                cut = [replace(step, wipe=None) for step in cut]
-            typed = [
-                StepBatch(step, key, self._typed(rows, step, key))
-                for step, key in zip(cut, keys, strict=True)
-            ]
-            self.prepared.append(TableBatch(found, typed))
+        states = previous.tables if previous else {}
+        self.prepared = list(
+            pool.map(lambda one: self._cut(fresh, one, catalog, states), facts.values())
+        )
         return self.prepared
 
+    def _cut(
+        self,
+        fresh: DataFrame,
+        found: TableFacts,
+        catalog: Catalog,
+        states: Mapping[str, TableState],
+    ) -> TableBatch:
+        table, state = found.table, states.get(str(found.table))
+        cut = steps(found, catalog, state.position if state else None)
+        keys = self._keys(found, cut)
+        rows = fresh.filter(
+            F.col("reason").isNull()
+            & (F.col("database") == table.database)
+            & (F.col("table") == table.name)
+            & (F.col("op") != "t")
+        )
+        if not all(keys) and found.attempt:
+            # Rows of a multiset carry no key to meet again by: only one attempt may count, and
+            # nothing that the snapshot already contains.
+            rows = dedup.of_attempt(rows, found.attempt)
+            again = snapshots.begins_again(found, state)
+            if again:
+                cut = [replace(cut[0], reset=again.position), *cut[1:]]
+        if not all(keys) and self.pipeline.append_only(table):
+            rows = _as_log(rows)
+            cut = [replace(step, wipe=None) for step in cut]
+        typed = [
+            StepBatch(step, key, self._typed(rows, step, key))
+            for step, key in zip(cut, keys, strict=True)
+        ]
+        return TableBatch(found, typed)
+
     def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
-        within = rows
+        within = F.lit(True)
         if step.start is not None:
-            within = within.filter(F.col("position") >= dedup.literal(step.start))
+            within = within & (F.col("position") >= dedup.literal(step.start))
         if step.end is not None:
-            within = within.filter(F.col("position") < dedup.literal(step.end))
+            within = within & (F.col("position") < dedup.literal(step.end))
         columns, zero = self._readable(step.version).columns, self.pipeline.source.epoch_dates
         schema = decode.RowSchema.of(columns, key, zero)
-        typed = decode.typed(within, schema, with_before=not key)
+        typed = decode.typed(rows.filter(within), schema, with_before=not key)
         # Raw bytes are wanted only for what goes to quarantine; the cache need not hold the rest.
-        spare = ("key", "value") if key else ()
-        for name in spare:
-            typed = typed.withColumn(name, F.when(F.col("reason").isNotNull(), F.col(name)))
-        return typed.drop("before", "after", "key_json").persist()
+        refused = F.col("reason").isNotNull()
+        if key:
+            typed = typed.withColumns({n: F.when(refused, F.col(n)) for n in ("key", "value")})
+        return keep(typed.drop("before", "after", "key_json"))
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
         """The key of each step: the primary key in force, else the unique key that Debezium puts
@@ -228,6 +252,8 @@ class Applier:
             )
             reached("step_committed", wipe.batch, str(table))
         unknown = self._evolve(target, step, key, change, fill)
+        if not one.applicable:
+            return unknown
         good = one.changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.followed]
         if key:
@@ -249,7 +275,7 @@ class Applier:
         step: Identity,
     ) -> None:
         net = multiset.net_changes(dedup.once(changes))
-        source = multiset.numbered(net, target.frame()).persist()
+        source = keep(multiset.numbered(net, target.frame()))
         try:
             absent = multiset.missing(source)
             if not absent.isEmpty():
@@ -264,7 +290,7 @@ class Applier:
                 )
             _merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
         finally:
-            source.unpersist()
+            free(source)
 
     def _evolve(
         self, target: LakeTable, step: Step, key: tuple[str, ...], change: Identity, fill: Identity
@@ -278,8 +304,10 @@ class Applier:
         known: evolve.Plan = evolve.Nothing()
         if step.previous and step.previous.columns:
             known = self._plan(evolve.held_by(step.previous, multiset=not key), step, key)
-        if not self.committer.holds(target, change):
+        fits = self._fitting.get(version.table) == (version, key)
+        if not fits and not self.committer.holds(target, change):
             self._change(target, step, key, change)
+        self._fitting[version.table] = (version, key)
         if isinstance(known, evolve.InPlace) and known.defaults:
             delta = {column.name: column.delta for column in known.columns}
             values: dict[str, str | Column] = {
@@ -312,7 +340,7 @@ class Applier:
         return evolve.plan(held, step.version, before, keyed=bool(key), profile=profile)
 
     def _readable(self, version: SchemaVersion) -> SchemaVersion:
-        return _readable(version, self.pipeline.lake.profile)
+        return admitted(version, self.pipeline.lake.profile)
 
     def _own_session(self) -> SparkSession:
         if not hasattr(self._local, "session"):
@@ -347,37 +375,3 @@ def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
     builder.whenNotMatchedInsert(
         condition=plan.insert_when, values=dict(plan.assignments)
     ).execute()
-
-
-def _readable(version: SchemaVersion, profile: evolve.Profile) -> SchemaVersion:
-    """The version itself, when every column has an exact place in the lake."""
-    for column in version.columns:
-        if column.name.lower() == RESERVED_COLUMN:
-            raise IngestError(
-                "E-COLUMN-RESERVED",
-                f"{version.table} has a column named {column.name!r}, which ingest needs itself.",
-                means="The batch was not applied; its changes stay in Kafka.",
-                remedy="rename that column, or exclude the table with a `!` pattern.",
-                exit_code=Exit.FAILED,
-            )
-        if profile == "compat" and needs_mapping(column.name):
-            raise IngestError(
-                "E-COLUMN-NAME",
-                f"{version.table} has a column named {column.name!r}, which Delta holds only with column "
-                "mapping.",
-                means="The batch was not applied; its changes stay in Kafka.",
-                remedy="`profile: standard` below `lake` allows it; or rename that column, or exclude the "
-                "table with a `!` pattern.",
-                exit_code=Exit.FAILED,
-            )
-        try:
-            column_type(column)
-        except UnknownType as unknown:
-            raise IngestError(
-                "E-COLUMN-TYPE",
-                f"{version.table}: {unknown}, for which there is no exact place in the lake.",
-                means="The batch was not applied; its changes stay in Kafka.",
-                remedy="exclude the table with a `!` pattern, and report the type.",
-                exit_code=Exit.FAILED,
-            ) from None
-    return version

@@ -179,17 +179,16 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
     type, a column too many or too few gives the row a ``reason``, never a silent NULL.
     """
     image = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
-    read = rows.withColumn("_raw", _parsed(image, schema))
+    parsed = {"_raw": _parsed(image, schema)}
+    values = {"row": _values(F.col("_raw"), schema)}
     reasons = [_row_reason(image, F.col("_raw"), schema)]
     if with_before:
         old = F.when(F.col("op") == "u", F.col("before"))
-        read = read.withColumn("_raw_old", _parsed(old, schema))
+        parsed["_raw_old"] = _parsed(old, schema)
+        values["old"] = _values(F.col("_raw_old"), schema)
         reasons.append(_row_reason(old, F.col("_raw_old"), schema))
-    reason = F.coalesce(F.col("reason"), *reasons)
-    read = read.withColumn("row", _values(F.col("_raw"), schema)).withColumn("reason", reason)
-    if with_before:
-        read = read.withColumn("old", _values(F.col("_raw_old"), schema)).drop("_raw_old")
-    return read.drop("_raw")
+    values["reason"] = F.coalesce(F.col("reason"), *reasons)
+    return rows.withColumns(parsed).withColumns(values).drop(*parsed)
 
 
 def _parsed(image: Column, schema: RowSchema) -> Column:

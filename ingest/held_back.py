@@ -17,6 +17,7 @@ from ingest import dedup, multiset, quarantine
 from ingest.apply import TableBatch
 from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
+from ingest.kept import free, keep
 from ingest.manifest import TableState
 from ingest.names import quarantine_path
 from ingest.table import LakeTable
@@ -75,8 +76,8 @@ class HeldBack:
         returns how many. ``tables`` are left without them.
         """
         fresh = dedup.fresh(changes)
+        count = _count(fresh, tables)
         rejects = _rejects(fresh, tables, identity.batch)
-        count = rejects.count()  # materialises what the MERGEs will read, too
         earlier = self._heads(identity.batch)
         if not count and earlier is None:
             return 0
@@ -102,9 +103,7 @@ class HeldBack:
         still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
         behind = self._leave_out(quarantine.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
-        settled = (
-            quarantine.without(changes, still).select("topic", "partition", "offset").persist()
-        )
+        settled = keep(quarantine.without(changes, still).select("topic", "partition", "offset"))
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
@@ -124,11 +123,11 @@ class HeldBack:
     def release(self) -> None:
         """Free what was cached for a batch."""
         for frame in self._cached:
-            frame.unpersist()
+            free(frame)
         self._cached = []
 
     def _leave_out(self, found: DataFrame, tables: Sequence[TableBatch]) -> DataFrame:
-        behind = found.persist()
+        behind = keep(found)
         self._cached.append(behind)
         if not behind.isEmpty():
             for table in tables:
@@ -158,6 +157,27 @@ def replayable(
         reason = F.when(here & void, dedup.OBSOLETE).when(here & other, OTHER_COLUMNS)
         marked = marked.withColumn("passed_over", F.coalesce("passed_over", reason))
     return marked
+
+
+def _count(fresh: DataFrame, tables: Sequence[TableBatch]) -> int:
+    """How many changes cannot be read; tells each table which of its steps have others. One job, which
+    computes what the MERGEs will read, too.
+    """
+    bad = F.col("reason").isNotNull()
+    parts = [
+        fresh.filter(bad).select(F.lit(-1).alias("table"), F.lit(0).alias("step"), bad.alias("bad"))
+    ]
+    parts += [
+        one.changes.select(
+            F.lit(number).alias("table"), F.lit(index).alias("step"), bad.alias("bad")
+        )
+        for number, table in enumerate(tables)
+        for index, one in enumerate(table.steps)
+    ]
+    counted = reduce(DataFrame.unionByName, parts).groupBy("table", "step", "bad").count().collect()
+    for number, table in enumerate(tables):
+        table.know({row.step for row in counted if row.table == number and not row.bad})
+    return sum(row["count"] for row in counted if row.bad)
 
 
 def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:

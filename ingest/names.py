@@ -82,6 +82,15 @@ def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:
     )
 
 
+# Delta refuses these in column names unless columns are mapped (Parquet's own restriction).
+_NEEDS_MAPPING = set(" ,;{}()\n\t=")
+
+
+def needs_mapping(name: str) -> bool:
+    """True for a column name that Delta holds only with column mapping."""
+    return bool(_NEEDS_MAPPING & set(name))
+
+
 TERM_BITS, BATCH_BITS, STEP_BITS = 20, 30, 13
 """63 bits: a million take-overs, a billion batches (34 years of one a second), and 8,192 commits of one
 batch per target, which are 2,048 DDLs or TRUNCATEs of one table."""

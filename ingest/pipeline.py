@@ -22,9 +22,10 @@ from ingest.epochs import Epoch, newest_restart
 from ingest.facts import gather, regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
+from ingest.kept import free, keep
 from ingest.manifest import Entry, HighWater, Kind, Place
 from ingest.names import app_id, manifest_path
-from ingest.ports import Log, Ranges, Schemas
+from ingest.ports import Log, Ranges, Schemas, parts
 from ingest.position import Position
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
@@ -35,7 +36,7 @@ from ingest.topics import TableId, topic_of
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did, for whoever watches."""
+    """What a batch did."""
 
     entry: Entry
 
@@ -223,8 +224,7 @@ class Batches:
         """True when everything that its topic held when it was complete is applied."""
         newest = self.newest
         assert newest is not None
-        state = newest.tables.get(str(cleanup.table))
-        if state and state.paused:
+        if (state := newest.tables.get(str(cleanup.table))) and state.paused:
             return False
         if cleanup not in self._awaited:
             self._awaited[cleanup] = self._log.ends([self._topic(cleanup.table)])
@@ -267,8 +267,7 @@ class Batches:
         the manifest, which the next start finishes. The group's offsets come last: they may lag,
         never lead.
         """
-        started, started_at = time.monotonic(), datetime.now(timezone.utc)
-        previous = self.newest
+        started, started_at, previous = time.monotonic(), datetime.now(timezone.utc), self.newest
         reached("batch_started", note.batch_id)
         self._schemas.read_to_end()
         states_before, rules = previous.tables if previous else {}, self.pipeline.rules
@@ -276,9 +275,11 @@ class Batches:
         catalog, note = policy.in_force(note, *seen, states_before, rules)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
+        if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
+            batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
         changes = self._marked(decode.changes(batch, self._epochs), touched)
         changes = dedup.paused(changes, note.paused)
-        changes = held_back.replayable(changes, catalog, states_before, waiting).persist()
+        changes = keep(held_back.replayable(changes, catalog, states_before, waiting))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
         try:
             facts, counts = gather(changes)
@@ -286,15 +287,14 @@ class Batches:
             facts = policy.ruled(facts, rules)
             if counts.regressed:
                 raise regression(counts.regressed, previous)
-            tables = self._applier.prepare(dedup.fresh(changes), facts, catalog, previous)
+            fresh, pool = dedup.fresh(changes), self._pool
+            tables = self._applier.prepare(fresh, facts, catalog, previous, pool)
             reached("changes_prepared", note.batch_id)
             rejects, settled = 0, None
             if not note.replay:
                 rejects = self._held.take(changes, tables, identity)
-            else:
-                settled = self._held.retry(changes, tables, note.batch_id)
-                if settled is None:
-                    return
+            elif (settled := self._held.retry(changes, tables, note.batch_id)) is None:
+                return
             reached("quarantine_committed", note.batch_id)
             applied = self._apply_tables(tables, work)
             if settled is not None:
@@ -327,7 +327,7 @@ class Batches:
             for table in self._applier.prepared:
                 table.release()
             self._held.release()
-            changes.unpersist()
+            free(changes)
         reached("manifest_committed", note.batch_id)
         # A crash before this: the next start asks for the tables of all open gaps.
         self._requests.ask(sorted(str(one.table) for one in applied if one.unknown))

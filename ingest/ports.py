@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from ingest.catalog import Catalog
@@ -12,6 +13,18 @@ from ingest.manifest import Place
 
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""
+
+
+RECORDS_PER_PART = 10_000
+"""About what one task decodes in a second (facts.md B4)."""
+
+
+def parts(ranges: Ranges, context: SparkContext) -> int:
+    """Into how many Spark partitions a batch goes. Kafka's own are one per topic or more, and every table
+    looks through all of them: a hundred tables would be ten thousand tasks, most of them empty.
+    """
+    records = sum(end - start for start, end in ranges.values())
+    return max(1, min(context.defaultParallelism * 2, records // RECORDS_PER_PART))
 
 
 class Schemas(Protocol):

@@ -15,20 +15,11 @@ from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
 from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
-from ingest.names import RESERVED_COLUMN, quoted
+from ingest.names import RESERVED_COLUMN, needs_mapping, quoted
 from ingest.storage import Storage
 
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source"
-
-# Delta refuses these in column names unless columns are mapped (Parquet's own restriction).
-_NEEDS_MAPPING = set(" ,;{}()\n\t=")
-
-
-def needs_mapping(name: str) -> bool:
-    """True for a column name that Delta holds only with column mapping."""
-    return bool(_NEEDS_MAPPING & set(name))
-
 
 _MAPPING = {
     "delta.columnMapping.mode": "name",

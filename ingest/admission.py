@@ -1,0 +1,43 @@
+"""Whether every column of a table has an exact place in the lake. Pure."""
+
+from __future__ import annotations
+
+from ingest.catalog import SchemaVersion
+from ingest.errors import Exit, IngestError
+from ingest.evolve import Profile
+from ingest.mysql_types import UnknownType, column_type
+from ingest.names import RESERVED_COLUMN, needs_mapping
+
+
+def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
+    """The version itself. Raises :class:`IngestError` when a column has no exact place."""
+    for column in version.columns:
+        if column.name.lower() == RESERVED_COLUMN:
+            raise IngestError(
+                "E-COLUMN-RESERVED",
+                f"{version.table} has a column named {column.name!r}, which ingest needs itself.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="rename that column, or exclude the table with a `!` pattern.",
+                exit_code=Exit.FAILED,
+            )
+        if profile == "compat" and needs_mapping(column.name):
+            raise IngestError(
+                "E-COLUMN-NAME",
+                f"{version.table} has a column named {column.name!r}, which Delta holds only with column "
+                "mapping.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="`profile: standard` below `lake` allows it; or rename that column, or exclude the "
+                "table with a `!` pattern.",
+                exit_code=Exit.FAILED,
+            )
+        try:
+            column_type(column)
+        except UnknownType as unknown:
+            raise IngestError(
+                "E-COLUMN-TYPE",
+                f"{version.table}: {unknown}, for which there is no exact place in the lake.",
+                means="The batch was not applied; its changes stay in Kafka.",
+                remedy="exclude the table with a `!` pattern, and report the type.",
+                exit_code=Exit.FAILED,
+            ) from None
+    return version
