@@ -27,8 +27,9 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(READY) ## measure: batches of the sample shop, stage by stage
+bench: $(READY) ## measure: batches of the sample shop, stage by stage, and of many tables
 	@PYTHONPATH=. $(BIN)/python bench/batches.py
+	@PYTHONPATH=. $(BIN)/python bench/many_tables.py
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, mutants, drawn histories, random kills

@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import apply, config, pipeline, session
+from ingest import apply, config, held_back, pipeline, session
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
@@ -27,10 +27,9 @@ from ingest.sample.traffic import Traffic
 from tests.support.server import Server
 
 STAGES = [
-    (pipeline.Batches, "_offsets"),
     (pipeline, "gather"),
     (apply.Applier, "prepare"),
-    (pipeline.Batches, "_quarantine"),
+    (held_back.HeldBack, "take"),
     (pipeline.Batches, "_apply_tables"),
     (pipeline.Batches, "_publish"),
     (pipeline.Batches, "apply"),

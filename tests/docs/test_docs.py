@@ -1,6 +1,7 @@
 """The README's commands exist, its links lead somewhere, and error codes are unique sentences."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,11 @@ def test_links_lead_somewhere(page):
 
 def test_the_types_page_holds_the_generated_table():
     assert table() in (ROOT / "docs" / "types.md").read_text()
+
+
+def test_the_stages_that_the_benchmark_times_exist():
+    stages = runpy.run_path(str(ROOT / "bench" / "batches.py"))["STAGES"]
+    assert [name for owner, name in stages if not hasattr(owner, name)] == []
 
 
 def test_every_make_target_of_the_readme_exists():
