@@ -129,6 +129,10 @@ class LakeTable:
             self._set(_MAPPING)
 
     def _set(self, properties: Mapping[str, str]) -> None:
+        # A feature leaves no property behind; whatever switches one on is a commit of its own.
+        lasting = {name for name in properties if not name.startswith("delta.feature.")}
+        if lasting and all(self.property_of(name) == properties[name] for name in lasting):
+            return
         pairs = ", ".join(f"'{name}' = '{_escaped(text)}'" for name, text in properties.items())
         self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ({pairs})")
 

@@ -78,7 +78,7 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
         lab.disarm()
         lab.start()
         try:
-            lab.until_equal(400)
+            lab.until_equal(900)
         except LabError as failure:
             print(failure)
         wrong = lab.differences()
