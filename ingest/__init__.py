@@ -11,9 +11,10 @@ decode          ``decode`` reads envelopes, then row images, with the schema ver
 order           ``position`` is the total order of changes, ``epochs`` one log after another;
                 ``steps`` cuts a batch at its barriers; ``dedup`` recognises re-sent changes and picks
                 one winner per key; ``snapshots`` says what a snapshot that began again makes void
-apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads a statement, ``evolve``
-                says what it does, ``pending`` finds one that no change has followed; ``apply`` brings
-                it to the tables (``table``), each in its own thread and session
+apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads a statement, ``policy``
+                says whether it is followed, ``evolve`` what it does, ``pending`` finds one that no
+                change has followed; ``apply`` brings it to the tables (``table``, and
+                ``schema_commit`` for columns), each in its own thread and session
 commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
                 ``foreign`` tells others' commits; ``manifest`` publishes the batch;
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait
