@@ -2,7 +2,8 @@
 
 Not ``persist``: Spark compares each later plan with every cached one, node by node, and analyses a plan
 from its root on. A batch of many tables has as many cached frames as it has steps, so both would grow
-with their square. A local checkpoint is a leaf to every later plan.
+with their square. A local checkpoint is a leaf to every later plan. An executor that is lost takes its part
+along; the batch then fails and is done again, which is idempotent.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Ranges = Mapping[Place, tuple[int, int]]
 
 
 RECORDS_PER_PART = 10_000
-"""About what one task decodes in a second (facts.md B4)."""
+"""What one task decodes in some tenth of a second (facts.md B4: 8 to 15 µs of CPU a change)."""
 
 
 def parts(ranges: Ranges, context: SparkContext) -> int:

@@ -15,6 +15,7 @@ from ingest.manifest import Entry
 from ingest.resync import Requests
 from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.topics import TableId, topic_of
 from ingest.waiting_list import Waiting, waiting_list
 
 
@@ -170,7 +171,12 @@ def not_delivered(pipeline: Pipeline) -> int | None:
 def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:
     """Per topic: Kafka's end minus what is applied (transaction markers count as records)."""
     ends = kafka.end_offsets(pipeline, kafka.data_topics(pipeline))
-    applied = {p: end for p, (_, end) in newest.offsets.items()} if newest else {}
+    applied = newest.ends if newest else {}
+    for name, state in (newest.tables if newest else {}).items():
+        if state.paused and newest:  # read, but what waits there is not applied
+            topic = topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
+            marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
+            applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}
     versions = {n: s.version for n, s in newest.tables.items()} if newest else {}
     waiting: dict[str, int] = {}
     for place, end in ends.items():

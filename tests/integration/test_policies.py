@@ -75,6 +75,9 @@ def test_each_table_does_with_ddl_what_its_policy_says_and_the_others_go_on(lab)
     (paused,) = gather(lab.pipeline()).as_json()["paused"]
     assert paused["table"] == f"{NAME}.pauses"
     assert "DROP v" in paused["statement"]
+    pending = {one.name: one.pending for one in gather(lab.pipeline()).tables}
+    assert pending[f"{NAME}.pauses"] > 0
+    assert pending[f"{NAME}.follows"] == 0
 
     # A job that dies knows it still, and what waits becomes more.
     lab.kill("driver")
