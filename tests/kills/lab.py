@@ -207,14 +207,16 @@ class Lab:
     def disarm(self) -> None:
         self.armed.write_text("")
 
-    def until(self, fact: Callable[[], bool], what: str, seconds: float = 120) -> None:
+    def until(
+        self, fact: Callable[[], bool], what: str, seconds: float = 120, every: float = 0.1
+    ) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.job is not None:
                 self.job.refuse_dead()
             if fact():
                 return
-            time.sleep(0.1)
+            time.sleep(every)
         raise LabError(f"{what}: not within {seconds:.0f} s")
 
     def until_reached(self) -> str:
@@ -287,12 +289,15 @@ class Lab:
     def until_equal(self, seconds: float = 180) -> None:
         """Nobody writes; so the lake has to become equal, and everything has to be published."""
         try:
-            self.until(self._settled, "becoming equal", seconds)
+            self.until(self._settled, "becoming equal", seconds, every=0.5)
         except (LabError, IngestError) as failure:
             raise LabError(f"{failure} {self.differences()}") from None
 
     def _settled(self) -> bool:
         try:
+            entry = self.entry()
+            if entry and any(gap.is_open for gap in entry.gaps):
+                return False  # only a table that was taken again is certain
             return self._published() and not self.differences()
         except (IngestError, pymysql.MySQLError):
             return False
