@@ -36,7 +36,7 @@ SCHEMA = (
     f"reread: {SQL_TYPE}, id: string, paused: {SQL_TYPE}, paused_by: string, "
     "left_out: array<string>, kept: array<string>>>, "
     "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
-    f"reason: string, since: bigint, resync: {SQL_TYPE}>>, "
+    f"reason: string, since: bigint, resync: {SQL_TYPE}, position: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, resent bigint, late bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "state_rows bigint, state_bytes bigint, "
@@ -98,7 +98,8 @@ class Gap:
     """Records that Kafka lost before they were applied: the half-open offset range, and why.
 
     ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
-    again, which is what closes a gap; None while it is open.
+    again, which is what closes a gap; None while it is open. ``position``: the table's newest when the
+    gap was recorded; what was read from MySQL before that does not close it.
     """
 
     table: str
@@ -109,6 +110,7 @@ class Gap:
     reason: str
     since: int
     resync: Position | None = None
+    position: Position | None = None
 
     @property
     def is_open(self) -> bool:
@@ -187,7 +189,10 @@ class Entry:
                 }
                 for name, state in sorted(self.tables.items())
             ],
-            "gaps": [{**vars(gap), "resync": _dict(gap.resync)} for gap in self.gaps],
+            "gaps": [
+                {**vars(gap), "resync": _dict(gap.resync), "position": _dict(gap.position)}
+                for gap in self.gaps
+            ],
         }
 
     @classmethod
@@ -208,7 +213,8 @@ class Entry:
             },
             tables={t["name"]: _table_state(t) for t in row["tables"] or ()},
             gaps=tuple(
-                Gap(**{**gap, "resync": _position(gap["resync"])}) for gap in row["gaps"] or ()
+                Gap(**{**gap, **{k: _position(gap[k]) for k in ("resync", "position")}})
+                for gap in row["gaps"] or ()
             ),
         )
 

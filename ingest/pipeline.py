@@ -215,9 +215,11 @@ class Batches:
             cleanup = Cleanup(table, state.reread or request.below)
             done = self._is_applied(cleanup)
             if done:
-                self._settle(cleanup)
+                self._settle(cleanup, request.below)
         if done:
             self._requests.done(request)
+            # A DDL that came after the request may have opened another gap.
+            self._requests.ask(sorted({gap.table for gap in self.newest.gaps if gap.is_open}))
         return done
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
@@ -234,9 +236,9 @@ class Batches:
     def _topic(self, table: TableId) -> str:
         return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
 
-    def _settle(self, cleanup: Cleanup) -> None:
+    def _settle(self, cleanup: Cleanup, asked: Position | None = None) -> None:
         place = (str(cleanup.table), cleanup.below)
-        self._clean_up(cleanup, Note(self._next, self.checkpoint_id, cleanup=place))
+        self._clean_up(cleanup, Note(self._next, self.checkpoint_id, cleanup=place), asked)
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
@@ -364,21 +366,17 @@ class Batches:
         reached("tables_committed", work.batch_id)
         return applied
 
-    def _clean_up(self, cleanup: Cleanup, note: Note) -> None:
+    def _clean_up(self, cleanup: Cleanup, note: Note, asked: Position | None = None) -> None:
         newest = self.newest
         assert newest is not None
         started = time.monotonic()
         entry = self._without_changes("cleanup")
         name = str(cleanup.table)
-        state = newest.tables[name]
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         applied = self._applier.clean_up(cleanup, work)
-        settled = max(p for p in (state.snapshot, cleanup.below) if p)
-        after = replace(entry.tables[name], version=applied.version, snapshot=settled, reread=None)
-        gaps = tuple(
-            replace(gap, resync=cleanup.below) if gap.table == name and gap.is_open else gap
-            for gap in newest.gaps
-        )
+        settled = snapshots.settled(entry.tables[name], cleanup)
+        after = replace(settled, version=applied.version)
+        gaps = snapshots.closed(newest.gaps, cleanup, max(cleanup.below, asked or cleanup.below))
         tables = {**entry.tables, name: after}
         seconds = time.monotonic() - started
         self._publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))

@@ -7,11 +7,11 @@ complete, rows of it that are older than that snapshot's position did not occur 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ingest.catalog import Catalog
-from ingest.manifest import TableState
+from ingest.manifest import Gap, TableState
 from ingest.position import Position
 from ingest.steps import Attempt, TableFacts
 from ingest.topics import TableId
@@ -49,6 +49,30 @@ def awaited(catalog: Catalog, states: Mapping[str, TableState]) -> list[Cleanup]
         if state.snapshot is not None and state.snapshot < pinned[-1]:
             found.append(Cleanup(table, pinned[-1]))
     return found
+
+
+def settled(state: TableState, cleanup: Cleanup) -> TableState:
+    """The table's state once a cleanup is done. Of an incremental snapshot whose first row lies behind it,
+    which is another one, it says nothing: were that row's place forgotten, the snapshot would look as if
+    it had read nothing, and its own rows would go at its end.
+    """
+    newest = max(p for p in (state.snapshot, cleanup.below) if p)
+    other = state.reread is not None and state.reread > cleanup.below
+    return replace(state, snapshot=newest, reread=state.reread if other else None)
+
+
+def closed(gaps: Sequence[Gap], cleanup: Cleanup, read_after: Position) -> tuple[Gap, ...]:
+    """The gaps once a cleanup is done. ``read_after``: where MySQL's log was when its rows were read, or
+    earlier; a gap that was recorded behind that stays open.
+    """
+    return tuple(
+        replace(gap, resync=cleanup.below)
+        if gap.is_open
+        and gap.table == str(cleanup.table)
+        and (gap.position is None or gap.position <= read_after)
+        else gap
+        for gap in gaps
+    )
 
 
 def first(catalog: Catalog, table: TableId) -> Position | None:

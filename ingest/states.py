@@ -49,7 +49,7 @@ def entry(
             topic_ids,
         ),
         tables=paused(table_states(previous, facts, applied, catalog), note.paused, catalog),
-        gaps=gaps(previous, applied, note.ranges, note.batch_id, topic),
+        gaps=gaps(previous, facts, applied, note, topic),
         changes=sum(found.changes for found in facts.values()),
         rejects=0,
         position=max(positions, default=None),
@@ -134,9 +134,9 @@ def _held(
 
 def gaps(
     previous: Entry | None,
+    facts: Mapping[TableId, TableFacts],
     applied: list[Applied],
-    ranges: Mapping[Place, tuple[int, int]],
-    batch_id: int,
+    note: Note,
     topic: Callable[[TableId], str],
 ) -> tuple[Gap, ...]:
     """The gaps before, and those of DDLs of which only MySQL knows what they did to existing rows."""
@@ -144,9 +144,10 @@ def gaps(
     for one in applied:
         if one.unknown:
             name = topic(one.table)
-            end = ranges.get((name, 0), (0, 0))[1]
+            end = note.ranges.get((name, 0), (0, 0))[1]
             reason = f"only MySQL knows {' and '.join(one.unknown)}"
-            found.append(Gap(str(one.table), name, 0, end, end, reason, batch_id))
+            at = facts[one.table].high
+            found.append(Gap(str(one.table), name, 0, end, end, reason, note.batch_id, position=at))
     return tuple(found)
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from ingest.catalog import Catalog
 from ingest.epochs import Epoch, epoch_of, following, newest_restart
-from ingest.manifest import TableState
+from ingest.manifest import Gap, TableState
 from ingest.position import PART_REREAD, PART_WRITE, Position
 from ingest.resync import Request
-from ingest.snapshots import Cleanup, awaited, begins_again, is_complete
+from ingest.snapshots import Cleanup, awaited, begins_again, closed, is_complete, settled
 from ingest.steps import Attempt
 from tests.unit.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
 
@@ -85,6 +85,27 @@ def test_a_newer_snapshot_is_awaited_until_it_is_settled():
     assert awaited(catalog(CREATE, again), states) == [Cleanup(T, pinned)]
     assert awaited(catalog(CREATE, again), {"d.t": replace(STATE, snapshot=pinned)}) == []
     assert awaited(catalog(CREATE, again), {}) == []
+
+
+def test_a_snapshot_that_is_settled_says_nothing_of_another_one_that_is_under_way():
+    """An incremental one would look as if it had read nothing, and its rows would go."""
+    pinned, read = Position(0, 1, 100), Position(0, 1, 200, part=PART_REREAD)
+    state = replace(STATE, snapshot=None, reread=read)
+    assert settled(state, Cleanup(T, pinned)) == replace(state, snapshot=pinned)
+    assert settled(state, Cleanup(T, read)) == replace(state, snapshot=read, reread=None)
+    later = Position(0, 1, 300)
+    assert settled(state, Cleanup(T, later)) == replace(state, snapshot=later, reread=None)
+
+
+def test_what_was_read_before_a_gap_does_not_close_it():
+    early = Gap("d.t", "p.d.t", 0, 9, 9, "a DDL", 3, position=Position(0, 1, 150))
+    late = replace(early, position=Position(0, 1, 250))
+    other = replace(early, table="d.other")
+    cleanup = Cleanup(T, Position(0, 1, 120))
+    gaps = (early, late, other)
+    assert [gap.is_open for gap in closed(gaps, cleanup, cleanup.below)] == [True, True, True]
+    asked = Position(0, 1, 200)
+    assert [gap.is_open for gap in closed(gaps, cleanup, asked)] == [False, True, True]
 
 
 def test_a_snapshot_is_complete_only_when_the_connector_streams_beyond_it():
