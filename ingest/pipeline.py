@@ -204,16 +204,17 @@ class Batches:
         assert self.newest is not None
         table = TableId.parse(request.table)
         state = self.newest.tables.get(request.table)
-        if request.kind == "BLOCKING":
-            done = bool(state and state.snapshot and state.snapshot >= request.below)
-        elif not self._requests.is_complete(request):
+        if not self._requests.is_complete(request):
             done = False
         elif state is None:  # the source's table is empty, and so is ours
             done = True
         else:
             # Nothing was read: the source's table is empty, and older rows are none of it.
-            cleanup = Cleanup(table, state.reread or request.below)
-            done = self._is_applied(cleanup)
+            begins = state.reread
+            if request.kind == "BLOCKING" and not self._requests.was_empty(request):
+                begins = state.floor  # its rows' own position; older ones went when they came
+            cleanup = Cleanup(table, begins or request.below)
+            done = self._is_applied(Cleanup(table, request.below)) and self._is_applied(cleanup)
             if done:
                 self._settle(cleanup, request.below)
         if done:

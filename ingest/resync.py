@@ -35,12 +35,15 @@ that was sent while it was away is lost."""
 
 @dataclass(frozen=True)
 class Request:
-    """One table to take again. ``below``: where MySQL's log ended when it was asked for."""
+    """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
+    the connector's notifications ended then; those of a blocking snapshot do not name the request.
+    """
 
     id: str
     table: str
     kind: Literal["INCREMENTAL", "BLOCKING"]
     below: Position
+    heard: int = 0
 
     def as_json(self) -> str:
         """The text of its file."""
@@ -65,13 +68,15 @@ def request(
         end = mysql.reached(cursor)
         epoch = newest_number(EpochRegistry(pipeline).known())
         below = Position(epoch, end.file, end.pos)
+        place = (notification_topic(pipeline), 0)
+        heard = kafka.end_offsets(pipeline, [place[0]]).get(place, 0)
         made = []
         for name in tables:
             table = TableId.parse(name)
             kind: Literal["INCREMENTAL", "BLOCKING"] = (
                 "INCREMENTAL" if mysql.primary_key(cursor, table) else "BLOCKING"
             )
-            made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below))
+            made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard))
     requests = requests or Requests(pipeline)
     for one in made:
         waits = one.kind == "INCREMENTAL" and any(r.kind == one.kind for r in requests.open())
@@ -125,6 +130,10 @@ class Requests:
     _started: set[str] = field(default_factory=set)
     _completed: set[tuple[str, str]] = field(default_factory=set)
     """(id, scanned table): Debezium gives what it does for a request the id of the newest one."""
+    _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
+    _begun: int = -1
+    """Where the newest of them was said to begin."""
     _active: str = ""
     _consumer: Consumer | None = None
 
@@ -167,9 +176,12 @@ class Requests:
         request, whichever table that is of. One that it seems not to have heard is sent again.
         """
         found = self.open()
-        pending = [one for one in found if one.kind == "INCREMENTAL"]
-        if pending:
+        if found:
             self._read()
+        for one in found:
+            if one.kind == "BLOCKING" and self._begun < one.heard:
+                self._send_if_due(one, follows=False)
+        pending = [one for one in found if one.kind == "INCREMENTAL"]
         left = [one for one in pending if not self.is_complete(one)]
         if left:
             one = next((each for each in left if each.id in self._started), left[0])
@@ -187,9 +199,16 @@ class Requests:
             self.send(one)
 
     def is_complete(self, one: Request) -> bool:
-        """True when the connector has read all of an incremental snapshot."""
+        """True when the connector has read all of the table."""
         table = TableId.parse(one.table)
+        if one.kind == "BLOCKING":
+            return self._scanned.get(f"{table.database}.{table.name}", (-1, False))[0] >= one.heard
         return (one.id, f"{table.database}.{table.name}") in self._completed
+
+    def was_empty(self, one: Request) -> bool:
+        """True when a blocking snapshot found no row."""
+        table = TableId.parse(one.table)
+        return self._scanned.get(f"{table.database}.{table.name}", (-1, False))[1]
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -211,19 +230,27 @@ class Requests:
             while self._consumer.position([place])[0].offset < end:
                 message = self._consumer.poll(0.1)
                 said = message.value() if message is not None and not message.error() else None
-                if said:
-                    self._take(json.loads(said))
+                if message is not None and said:
+                    self._take(json.loads(said), message.offset() or 0)
         except KafkaException:
             return  # looked at again; nothing depends on when
 
-    def _take(self, said: dict[str, Any]) -> None:
+    def _take(self, said: dict[str, Any], offset: int) -> None:
+        more = said.get("additional_data") or {}
+        good = more.get("status") in ("SUCCEEDED", "EMPTY")
+        if said.get("aggregate_type") == "Initial Snapshot":  # so a blocking one is called, too
+            if said.get("type") == "STARTED":
+                self._begun = offset
+            elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
+                empty = more["status"] == "EMPTY"
+                self._scanned[more.get("scanned_collection", "")] = (offset, empty)
+            return
         if said.get("aggregate_type") != "Incremental Snapshot":
             return
         self._started.add(said["id"])
         if said.get("type") != "TABLE_SCAN_COMPLETED":
             return
-        more = said.get("additional_data") or {}
-        if more.get("status") in ("SUCCEEDED", "EMPTY"):
+        if good:
             self._completed.add((said["id"], more.get("scanned_collection", "")))
         else:  # not read: what is absent from it says nothing about the source
             self._started.discard(said["id"])

@@ -15,6 +15,7 @@ class Wire(Requests):
         super().__init__(pipeline)
         self.sent: list[str] = []
         self.notifications: list[dict] = []
+        self.offset = 0
 
     def send(self, one):
         self.sent.append(one.table)
@@ -22,13 +23,14 @@ class Wire(Requests):
 
     def _read(self):
         while self.notifications:
-            self._take(self.notifications.pop(0))
+            self._take(self.notifications.pop(0), self.offset)
+            self.offset += 1
 
 
-def said(kind, id_, table="", status="SUCCEEDED"):
+def said(kind, id_, table="", status="SUCCEEDED", by="Incremental Snapshot"):
     more = {"scanned_collection": table, "status": status} if table else {}
     return {
-        "aggregate_type": "Incremental Snapshot",
+        "aggregate_type": by,
         "type": kind,
         "id": id_,
         "additional_data": more,
@@ -87,3 +89,29 @@ def test_an_empty_table_is_read_when_nothing_was_found_in_it(wire):
     wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", "EMPTY")]
     wire.look()
     assert complete(wire) == ["d.a"]
+
+
+def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, monkeypatch):
+    for one in wire.open():
+        wire.done(one)
+    initial = "Initial Snapshot"
+    before = [
+        said("STARTED", "x", by=initial),
+        said("TABLE_SCAN_COMPLETED", "y", "d.c", by=initial),
+    ]
+    asked = Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), heard=2)
+    wire.add(asked)
+    wire.notifications = before
+    wire.look()
+    assert (complete(wire), wire.sent) == ([], [])
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.look()
+    assert wire.sent == ["d.c"], "nothing has begun since: the connector did not hear it"
+    wire.notifications = [
+        said("STARTED", "x", by=initial),
+        said("TABLE_SCAN_COMPLETED", "y", "d.c", "EMPTY", by=initial),
+    ]
+    wire.look()
+    wire.look()
+    assert (complete(wire), wire.sent) == (["d.c"], ["d.c"])
+    assert wire.was_empty(asked)
