@@ -19,7 +19,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     soak = os.environ.get("INGEST_SPARK_HISTORIES") or os.environ.get("INGEST_MUTANTS")
     conf = {} if soak else CONF
-    created = session.create("tests", master="local[2]", driver_memory="1g", conf=conf, log=log)
+    created = session.create("tests", master="local[2]", driver_memory="2g", conf=conf, log=log)
     yield created
     created.stop()
 
