@@ -210,13 +210,14 @@ class Batches:
             done = True
         else:
             # Nothing was read: the source's table is empty, and older rows are none of it.
-            begins = state.reread
+            begins, asked = state.reread, request.below
             if request.kind == "BLOCKING" and not self._requests.was_empty(request):
-                begins = state.floor  # its rows' own position; older ones went when they came
+                # Its rows' own position; older ones went when they came. A gap behind it stays open.
+                begins = asked = state.floor or request.below
             cleanup = Cleanup(table, begins or request.below)
             done = self._is_applied(Cleanup(table, request.below)) and self._is_applied(cleanup)
             if done:
-                self._settle(cleanup, request.below)
+                self._settle(cleanup, asked)
         if done:
             self._requests.done(request)
             # A DDL that came after the request may have opened another gap.
