@@ -52,6 +52,16 @@ class Field:
     value: str
     origin: str | None = None
 
+    @property
+    def renamed(self) -> bool:
+        """True for an old column under another name."""
+        return self.origin not in (None, self.name)
+
+    @property
+    def widened(self) -> bool:
+        """True for an old column in a type that holds all of its values."""
+        return self.origin is not None and self.value != quoted(self.origin)
+
 
 @dataclass(frozen=True)
 class InPlace:
@@ -132,8 +142,8 @@ def plan(
     kept = [name for name in version.kept if name in held.columns]
     fields += [Field(name, held.columns[name], quoted(name), name) for name in kept]
     gone = set(held.columns) - {field.origin for field in fields}
-    renamed = any(field.origin not in (None, field.name) for field in fields)
-    widened = [f for f in fields if f.origin and f.value != quoted(f.origin)]
+    renamed = any(field.renamed for field in fields)
+    widened = [field for field in fields if field.widened]
     another = not keyed and list(held.columns) != [field.name for field in fields]
     if another or held.multiset == keyed or (widened and not keyed):
         return Rewrite(tuple(fields), tuple(unknown))

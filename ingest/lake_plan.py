@@ -10,13 +10,12 @@ from ingest import evolve
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.manifest import TableState
 from ingest.mysql_types import UnknownType
-from ingest.names import quoted
 from ingest.policy import Barrier, Rules
 from ingest.topics import TableId
 
 Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
-"""``waits``: the table stands before it, as a policy says. ``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
-the table is read again from MySQL besides."""
+"""``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
+the table is read again from MySQL besides. ``waits``: the table stands before it, as a policy says."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +184,8 @@ def _in_place(plan: evolve.InPlace, held: evolve.Held) -> str:
     kept = {column.origin for column in plan.columns}
     lists = {
         "adds": plan.added,
-        "renames": [
-            f"{c.origin} to {c.name}" for c in plan.columns if c.origin not in (None, c.name)
-        ],
-        "widens": [c.name for c in plan.columns if c.origin and c.value != quoted(c.origin)],
+        "renames": [f"{c.origin} to {c.name}" for c in plan.columns if c.renamed],
+        "widens": [c.name for c in plan.columns if c.widened],
         "drops": [name for name in held.columns if name not in kept],
     }
     acts = [f"{act} {', '.join(map(repr, names))}" for act, names in lists.items() if names]

@@ -209,7 +209,7 @@ class Batches:
         elif state is None:  # the source's table is empty, and so is ours
             done = True
         else:
-            # Nothing was read: the source's table is empty, and older rows are none of it.
+            # Without a first row nothing was read: the source's table is empty, and older rows go.
             begins, asked = state.reread, request.below
             if request.kind == "BLOCKING" and not self._requests.was_empty(request):
                 # Its rows' own position; older ones went when they came. A gap behind it stays open.
