@@ -26,12 +26,14 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--changes", type=int, default=6)
+    parser.add_argument("--engine", choices=("auto", "spark", "delta-rs"), default="auto")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as folder:
         log = Path(folder) / "spark.log"
         spark = session.create("bench", master="local[2]", driver_memory="2g", conf={}, log=log)
         histories = [_history(given.batches * given.changes) for _ in range(given.tables)]
-        target = SparkTarget(spark, Path(folder), *histories, spark={"parallel_tables": 2})
+        settings = {"parallel_tables": 2, "merge_engine": given.engine}
+        target = SparkTarget(spark, Path(folder), *histories, spark=settings)
         seconds = []
         for batch in range(1, given.batches + 1):
             started = time.perf_counter()

@@ -14,7 +14,9 @@ order           ``position`` is the total order of changes, ``epochs`` one log a
 apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads a statement, ``policy``
                 says whether it is followed, ``evolve`` what it does, ``pending`` finds one that no
                 change has followed; ``apply`` brings it to the tables (``table``, and
-                ``schema_commit`` for columns), each in its own thread and session
+                ``schema_commit`` for columns), each in its own thread and session; ``engine``
+                picks who makes a MERGE (``merging``): Spark, or delta-rs in the driver
+                (``direct``), where ``collected`` brings the changes of all tables
 commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
                 ``foreign`` tells others' commits; ``manifest`` publishes the batch;
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait

@@ -6,14 +6,14 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, evolve, merge, multiset, quarantine, snapshots
+from ingest import decode, dedup, evolve, multiset, quarantine, snapshots
 from ingest.admission import admitted
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
@@ -21,7 +21,7 @@ from ingest.config import Pipeline
 from ingest.failpoints import reached
 from ingest.kept import free, keep
 from ingest.manifest import Entry, TableState
-from ingest.merge import MergePlan
+from ingest.merging import Merging, Source, spark_merge
 from ingest.names import (
     RESERVED_COLUMN,
     app_id,
@@ -33,54 +33,13 @@ from ingest.names import (
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps
+from ingest.storage import is_local
 from ingest.table import LakeTable
+from ingest.table_batch import StepBatch, TableBatch
 from ingest.topics import TableId
 
 MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
-
-
-@dataclass(frozen=True)
-class StepBatch:
-    """One step: the key in force (empty for none), and its typed changes."""
-
-    step: Step
-    key: tuple[str, ...]
-    changes: DataFrame
-    applicable: bool = True
-    """False when it is known that none of them can be applied, or that there is none."""
-
-
-@dataclass
-class TableBatch:
-    """One table of a batch, step by step."""
-
-    facts: TableFacts
-    steps: list[StepBatch]
-    _spent: list[DataFrame] = field(default_factory=list)
-
-    def know(self, good: Collection[int]) -> None:
-        """Note which steps, by index, have changes that can be applied."""
-        for index, one in enumerate(self.steps):
-            self.steps[index] = replace(one, applicable=index in good)
-
-    def rejects(self) -> list[DataFrame]:
-        """Changes that do not fit their schema, one frame per step."""
-        return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
-
-    def leave_out(self, others: DataFrame) -> None:
-        """Take changes away that stand at the places of others."""
-        for index, one in enumerate(self.steps):
-            kept = keep(quarantine.without(one.changes, others))
-            self.steps[index] = replace(one, changes=kept)
-            self._spent.append(one.changes)
-
-    def release(self) -> None:
-        """Free what was cached."""
-        for frame in self._spent:
-            free(frame)
-        for one in self.steps:
-            free(one.changes)
 
 
 @dataclass(frozen=True)
@@ -102,10 +61,19 @@ class Applier:
     session: SparkSession
     committer: Committer
     prepared: list[TableBatch] = field(default_factory=list)
+    _merging: Merging = field(init=False)
     _local: threading.local = field(default_factory=threading.local)
     _seen: set[TableId] = field(default_factory=set)
     _fitting: dict[TableId, tuple[SchemaVersion, tuple[str, ...]]] = field(default_factory=dict)
     """What tables were last made to fit; a change by anybody else ends the run (``foreign``)."""
+
+    def __post_init__(self) -> None:
+        self._merging = Merging(self.committer, self.pipeline.spark.merge_engine)
+
+    @property
+    def collects(self) -> bool:
+        """True when changes are wanted in the driver, where delta-rs merges them."""
+        return self._merging.wanted != "spark" and is_local(self.pipeline.lake.path)
 
     def prepare(
         self,
@@ -115,8 +83,8 @@ class Applier:
         previous: Entry | None,
         pool: Executor,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps and type them; kept until released. Side by side, since
-        all of it is Spark's planning.
+        """Cut each table's changes into steps and type them. Side by side, since all of it is Spark's
+        planning.
         """
         self.prepared = []
         states = previous.tables if previous else {}
@@ -170,7 +138,7 @@ class Applier:
         refused = F.col("reason").isNotNull()
         if key:
             typed = typed.withColumns({n: F.when(refused, F.col(n)) for n in ("key", "value")})
-        return keep(typed.drop("before", "after", "key_json"))
+        return typed.drop("before", "after", "key_json")
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
         """The key of each step: the primary key in force, else the unique key that Debezium puts
@@ -216,10 +184,11 @@ class Applier:
                 Identity(app, work.batch_id, index * _PHASES + phase, work.note)
                 for phase in range(_PHASES)
             ]
-            unknown += self._step(target, table, one, phases)
+            unknown += self._step(target, table, one, phases, batch.facts.bytes)
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
-        return Applied(table, target.path, target.version(), changes, target.id(), tuple(unknown))
+        now = self._merging.current(target)
+        return Applied(table, target.path, now.version(), changes, now.id(), tuple(unknown))
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Remove the rows that a completed snapshot did not contain."""
@@ -238,7 +207,12 @@ class Applier:
         return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
 
     def _step(
-        self, target: LakeTable, table: TableId, one: StepBatch, phases: list[Identity]
+        self,
+        target: LakeTable,
+        table: TableId,
+        one: StepBatch,
+        phases: list[Identity],
+        size: int,
     ) -> tuple[str, ...]:
         """One step's commits; returns what of its DDL only MySQL knows, in words."""
         wipe, change, fill, write = phases
@@ -257,9 +231,10 @@ class Applier:
         good = one.changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.followed]
         if key:
-            source = merge.mirror_source(dedup.winners(good, key))
-            plan = merge.mirror_plan(columns, key)
-            self.committer.once(target, write, lambda: _merge(target, source, plan))
+            types = decode.RowSchema.of(step.version.columns).delta_types
+            typed_key = {name: types[name] for name in key}
+            source = Source(good, one.rows, size)
+            self._merging.mirror(target, source, columns, typed_key, write)
         else:
             self.committer.once(
                 target, write, lambda: self._merge_multiset(target, good, columns, write)
@@ -288,7 +263,7 @@ class Applier:
                     quarantine.rows(absent, step.batch),
                     Identity(app, step.batch, step.step, step.note),
                 )
-            _merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
+            spark_merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
         finally:
             free(source)
 
@@ -355,23 +330,3 @@ def _as_log(changes: DataFrame) -> DataFrame:
         "reason",
         F.when(F.col("op") == "u", "an update of a table that the pipeline file calls append_only"),
     )
-
-
-def _merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
-    """One MERGE. Its two passes read the same rows: the source is computed once and kept.
-
-    A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
-    own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
-    """
-    fixed = source.localCheckpoint(eager=False)
-    builder = (
-        target.delta()
-        .alias("t")
-        .merge(fixed.alias("s"), plan.match)
-        .whenMatchedDelete(condition=plan.delete_when)
-    )
-    if plan.update_when:
-        builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
-    builder.whenNotMatchedInsert(
-        condition=plan.insert_when, values=dict(plan.assignments)
-    ).execute()

@@ -1,16 +1,15 @@
 """Exactly one replay-safe commit per table per step.
 
-Delta skips a commit whose (``txnAppId``, ``txnVersion``) it has seen. MERGE, UPDATE and DELETE take
-the pair only from the session's configuration, where it stays after the commit; a later commit
-under a stale pair would be skipped without a word. So it is set, used once and unset, in a session
-that no other thread shares, and afterwards the marker must stand in the table's log.
+Delta skips a commit whose (``txnAppId``, ``txnVersion``) it has seen. How the pair gets into a commit
+is the target's own (``LakeTable.identified``); afterwards the marker must stand in the table's log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +20,8 @@ from ingest.errors import Exit, IngestError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.names import Marker
-from ingest.schema_commit import APP_ID, VERSION
 from ingest.start_facts import Foreign
 from ingest.table import LakeTable
-
-_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,16 @@ class Identity:
     batch: int
     step: int = 0
     note: str = ""
+
+
+class Target(foreign.Log, Protocol):
+    """What a commit goes to."""
+
+    def committed(self, app_id: str) -> int | None:
+        """The highest ``txnVersion`` that it holds for an app id."""
+
+    def identified(self, app_id: str, version: int, note: str) -> AbstractContextManager[None]:
+        """What is committed inside carries this identity."""
 
 
 @dataclass
@@ -54,13 +60,13 @@ class Committer:
 
     def once(
         self,
-        table: LakeTable,
+        table: Target,
         identity: Identity,
         act: Callable[[], object],
         *,
         may_do_nothing: bool = False,
     ) -> bool:
-        """Run ``act`` (one Delta command on the table's session) unless its commit is there.
+        """Run ``act`` (one Delta command on the table) unless its commit is there.
 
         ``may_do_nothing``: a DELETE that matches no row makes no commit, so it leaves no marker
         either; again it would match nothing again.
@@ -74,7 +80,7 @@ class Committer:
         self.refuse_lost()
         marker = Marker(self.term, identity.batch, identity.step)
         before = self._continued(table)
-        with _identified(table.session, identity, marker):
+        with table.identified(identity.app_id, marker.version, identity.note):
             act()
         if not (may_do_nothing and table.version() == before):
             self._refuse_unmarked(table, identity, marker, before)
@@ -82,7 +88,7 @@ class Committer:
         self._versions[table.path] = table.version()
         return True
 
-    def holds(self, table: LakeTable, identity: Identity) -> bool:
+    def holds(self, table: Target, identity: Identity) -> bool:
         """True when this commit, or one after it, stands in the table."""
         place = (table.path, identity.app_id)
         if place not in self._known:
@@ -131,7 +137,7 @@ class Committer:
         writer = rows.write.format("delta").mode("append").options(**options)
         return self.once(LakeTable(session, path), identity, lambda: writer.save(path))
 
-    def _continued(self, table: LakeTable) -> int:
+    def _continued(self, table: Target) -> int:
         """The table's version, when nobody else has changed it since our last commit to it."""
         now = table.version()
         known = self._versions.get(table.path, now)
@@ -142,7 +148,7 @@ class Committer:
         return now
 
     def _refuse_unmarked(
-        self, table: LakeTable, identity: Identity, marker: Marker, before: int
+        self, table: Target, identity: Identity, marker: Marker, before: int
     ) -> None:
         for _, actions in table.commits(before + 1):
             for txn in (action["txn"] for action in actions if "txn" in action):
@@ -154,7 +160,7 @@ class Committer:
         raise _unmarked(table, identity)
 
 
-def _unmarked(table: LakeTable, identity: Identity) -> IngestError:
+def _unmarked(table: Target, identity: Identity) -> IngestError:
     return IngestError(
         "E-COMMIT-MARKER",
         f"A commit to {table.path} ended without its marker "
@@ -163,19 +169,3 @@ def _unmarked(table: LakeTable, identity: Identity) -> IngestError:
         remedy="run the pipeline again; if it says so again, report it with the Spark log.",
         exit_code=Exit.FAILED,
     )
-
-
-@contextmanager
-def _identified(session: SparkSession, identity: Identity, marker: Marker) -> Iterator[None]:
-    settings = {
-        APP_ID: identity.app_id,
-        VERSION: str(marker.version),
-        **({_METADATA: identity.note} if identity.note else {}),
-    }
-    for key, value in settings.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in settings:
-            session.conf.unset(key)

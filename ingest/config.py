@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ingest.engine import Wanted
 from ingest.errors import IngestError
 from ingest.evolve import Profile
 from ingest.policy import Rules
@@ -182,6 +183,12 @@ class Spark(Settings):
     max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
     parallel_tables: int = Field(
         2, ge=1, le=64, description="Tables of a batch that are committed side by side."
+    )
+    merge_engine: Wanted = Field(
+        "auto",
+        description="What makes the MERGEs. `auto`: delta-rs in the driver's own process for what one machine "
+        "holds, which is much faster, and Spark for what is large, on an object store, or needs a table "
+        "feature that delta-rs does not write. `spark`, `delta-rs`: that one, where it can.",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 

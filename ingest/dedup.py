@@ -8,13 +8,14 @@ and are exempt: Kafka's offset says whether one was applied, and the row's own p
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ingest.manifest import HighWater, Place
-from ingest.position import Position
+from ingest.position import SQL_TYPE, Position
 from ingest.steps import Attempt
 from ingest.topics import TableId
 
@@ -50,49 +51,68 @@ def marked(
     *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
     began anew, so that older marks say nothing of them.
     """
-    resent, regressed = F.lit(False), F.lit(False)
-    for (topic, partition), mark in sorted(high_water.items()):
-        here = (F.col("topic") == topic) & (F.col("partition") == partition)
-        again = F.col("offset") < mark.offset
-        if mark.position is not None:
-            ahead = _ahead_of(mark.gtid)
-            seen, unseen = (F.coalesce(holds, F.lit(False)) for holds in (ahead <= 0, ahead > 0))
-            older = streamed() & (F.col("position") <= literal(mark.position))
-            other = streamed() & (F.col("position.epoch") > mark.position.epoch)
-            comparable = F.lit(mark.position.epoch >= restart)
-            again = again | older | (comparable & other & seen)
-            new = older & (F.col("offset") >= mark.offset) & unseen
-            regressed = regressed | (here & new)
-        resent = resent | (here & again)
-    obsolete = F.lit(False)
-    for table, floor in sorted(floors.items()):
-        here = (F.col("database") == table.database) & (F.col("table") == table.name)
-        obsolete = obsolete | (here & (F.col("position") < literal(floor)))
+    mark = _of_place(high_water)
+    at = mark["position"]
+    own = F.substring_index("gtid", ":", -1).try_cast("bigint")
+    # How many transactions of one server a change comes after the mark; null for another server's.
+    ahead = F.when(F.substring_index("gtid", ":", 1) == mark["server"], own - mark["number"])
+    older = streamed() & (F.col("position") <= at)
+    other = streamed() & (F.col("position.epoch") > at["epoch"]) & (at["epoch"] >= restart)
+    resent = _holds(F.col("offset") < mark["offset"]) | _holds(older) | _holds(other & (ahead <= 0))
+    regressed = _holds(older & (F.col("offset") >= mark["offset"]) & (ahead > 0))
+    obsolete = _holds(F.col("position") < _of_table(floors))
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     return changes.withColumn("passed_over", reason).withColumn("regressed", regressed)
 
 
-def _ahead_of(gtid: str) -> Column:
-    """How many transactions of one server a change comes after ``gtid``; null for another server's.
+def _holds(condition: Column) -> Column:
+    return F.coalesce(condition, F.lit(False))
 
-    A server numbers its transactions in the order of its log, so the newest number says it all.
+
+# Looked up in one literal each: a condition per table would have to be built, analysed and evaluated for
+# every table of every batch.
+_MARK = f"struct<offset: bigint, position: {SQL_TYPE}, server: string, number: bigint>"
+
+
+def _of_place(high_water: HighWaters) -> Column:
+    """The mark of a change's topic partition; null without one."""
+    marks = {
+        f"{topic}/{partition}": {
+            "offset": mark.offset,
+            "position": mark.position.as_dict() if mark.position else None,
+            **_transaction(mark.gtid),
+        }
+        for (topic, partition), mark in high_water.items()
+    }
+    return _literal(marks, _MARK)[F.concat_ws("/", "topic", F.col("partition").cast("string"))]
+
+
+def _of_table(floors: Mapping[TableId, Position]) -> Column:
+    """The position of a change's table; null without one."""
+    places = {f"{t.database}\x00{t.name}": position.as_dict() for t, position in floors.items()}
+    return _literal(places, SQL_TYPE)[F.concat_ws("\x00", "database", "table")]
+
+
+def _literal(values: Mapping[str, object], type_: str) -> Column:
+    return F.from_json(F.lit(json.dumps(values)), f"map<string, {type_}>")
+
+
+def _transaction(gtid: str) -> dict[str, object]:
+    """Server and number of a GTID: a server numbers its transactions in the order of its log, so the newest
+    number says it all.
     """
     server, _, number = gtid.rpartition(":")
-    if not number.isdigit():
-        return F.lit(None).cast("bigint")
-    own = F.substring_index("gtid", ":", -1).try_cast("bigint")
-    return F.when(F.substring_index("gtid", ":", 1) == server, own - int(number))
+    return {"server": server, "number": int(number)} if number.isdigit() else {}
 
 
 def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataFrame:
     """Marks (``passed_over``) the changes at or behind the DDL that their table stands before."""
-    for name, at in barriers.items():
-        table = TableId.parse(name)
-        here = (F.col("database") == table.database) & (F.col("table") == table.name)
-        behind = F.coalesce(here & (F.col("position") >= literal(at)), F.lit(False))
-        reason = F.when(behind, PAUSED).otherwise(F.col("passed_over"))
-        marked_changes = marked_changes.withColumn("passed_over", reason)
-    return marked_changes
+    if not barriers:
+        return marked_changes
+    at = _of_table({TableId.parse(name): position for name, position in barriers.items()})
+    behind = _holds(F.col("position") >= at)
+    reason = F.when(behind, PAUSED).otherwise(F.col("passed_over"))
+    return marked_changes.withColumn("passed_over", reason)
 
 
 def fresh(marked_changes: DataFrame) -> DataFrame:

@@ -42,6 +42,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         .groupBy("database", "table", "topic", "partition")
         .agg(
             F.count_if(fresh).alias("changes"),
+            F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
             F.count_if(~fresh & ~paused).alias("passed_over"),
             F.min(F.when(paused, F.col("offset"))).alias("waiting"),
             F.count_if("regressed").alias("regressed"),

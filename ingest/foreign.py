@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from delta.tables import DeltaTable
 
 from ingest.errors import Exit, IngestError
 from ingest.names import APPLICATION
 from ingest.start_facts import Foreign, Note
-from ingest.table import LakeTable
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
 """Operations that move or remove files and change no row."""
+
+
+class Log(Protocol):
+    """A table whose log can be read."""
+
+    path: str
+
+    def version(self) -> int:
+        """The newest version number."""
+
+    def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """Versions from ``start`` on, each with its actions as Delta's log has them."""
+
+    def delta(self) -> DeltaTable:
+        """The table as Spark's Delta has it."""
 
 
 class ForeignCommitError(IngestError):
@@ -37,7 +53,7 @@ class Since:
     foreign: Foreign | None
 
 
-def since(table: LakeTable, version: int) -> Since:
+def since(table: Log, version: int) -> Since:
     """Look through the versions after ``version``.
 
     A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
@@ -76,7 +92,7 @@ def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def _restored_to(table: LakeTable, info: Mapping[str, Any]) -> int | None:
+def _restored_to(table: Log, info: Mapping[str, Any]) -> int | None:
     """The version a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
     parameters = info.get("operationParameters") or {}
     version = str(parameters.get("version"))

@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import dedup, multiset, quarantine
-from ingest.apply import TableBatch
 from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.kept import free, keep
 from ingest.manifest import TableState
 from ingest.names import quarantine_path
 from ingest.table import LakeTable
+from ingest.table_batch import TableBatch
 from ingest.topics import TableId
 
 OTHER_COLUMNS = "other columns"
@@ -71,16 +71,17 @@ class HeldBack:
             self._holding = heads is not None and not heads.isEmpty()
         return heads if self._holding else None
 
-    def take(self, changes: DataFrame, tables: Sequence[TableBatch], identity: Identity) -> int:
-        """Set aside what cannot be read and what waits behind it, before any table is touched;
-        returns how many. ``tables`` are left without them.
+    def take(
+        self, changes: DataFrame, tables: Sequence[TableBatch], count: int, identity: Identity
+    ) -> int:
+        """Set aside what cannot be read, of which there are ``count``, and what waits behind it, before
+        any table is touched; returns how many. ``tables`` are left without them.
         """
-        fresh = dedup.fresh(changes)
-        count = _count(fresh, tables)
-        rejects = _rejects(fresh, tables, identity.batch)
         earlier = self._heads(identity.batch)
         if not count and earlier is None:
             return 0
+        fresh = dedup.fresh(changes)
+        rejects = _rejects(fresh, tables, identity.batch)
         heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
         behind = quarantine.without(quarantine.behind(_readable(fresh), heads), rejects)
         behind = self._leave_out(behind, tables)
@@ -157,27 +158,6 @@ def replayable(
         reason = F.when(here & void, dedup.OBSOLETE).when(here & other, OTHER_COLUMNS)
         marked = marked.withColumn("passed_over", F.coalesce("passed_over", reason))
     return marked
-
-
-def _count(fresh: DataFrame, tables: Sequence[TableBatch]) -> int:
-    """How many changes cannot be read; tells each table which of its steps have others. One job, which
-    computes what the MERGEs will read, too.
-    """
-    bad = F.col("reason").isNotNull()
-    parts = [
-        fresh.filter(bad).select(F.lit(-1).alias("table"), F.lit(0).alias("step"), bad.alias("bad"))
-    ]
-    parts += [
-        one.changes.select(
-            F.lit(number).alias("table"), F.lit(index).alias("step"), bad.alias("bad")
-        )
-        for number, table in enumerate(tables)
-        for index, one in enumerate(table.steps)
-    ]
-    counted = reduce(DataFrame.unionByName, parts).groupBy("table", "step", "bad").count().collect()
-    for number, table in enumerate(tables):
-        table.know({row.step for row in counted if row.table == number and not row.bad})
-    return sum(row["count"] for row in counted if row.bad)
 
 
 def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:

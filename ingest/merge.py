@@ -5,7 +5,7 @@ Every clause is guarded by the order, deletes included: a change applies only ov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -35,9 +35,9 @@ class MergePlan:
 
 
 def mirror_source(winners: DataFrame) -> DataFrame:
-    """``op, position, committed_at, row`` to the source's columns, ``_ingest`` and ``_op``."""
+    """``op, position, committed_at, row`` to the source's columns and ``_ingest``."""
     meta = F.struct("position", "op", "committed_at").cast(META_TYPE)
-    return winners.select("row.*", meta.alias(RESERVED_COLUMN), F.col("op").alias("_op"))
+    return winners.select("row.*", meta.alias(RESERVED_COLUMN))
 
 
 def meta_of(rows: DataFrame) -> Column:
@@ -46,14 +46,18 @@ def meta_of(rows: DataFrame) -> Column:
     return F.struct(*fields).cast(META_TYPE)
 
 
-def mirror_plan(columns: Sequence[str], key: Sequence[str]) -> MergePlan:
-    """The plan for a mirror with a key: the newest change per key wins, a delete removes."""
+def mirror_plan(
+    columns: Sequence[str], key: Sequence[str], quoted: Callable[[str], str] = quoted
+) -> MergePlan:
+    """The plan for a mirror with a key: the newest change per key wins, a delete removes. ``quoted``: how
+    the engine that is to run it quotes names.
+    """
     match = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
     names = [*columns, RESERVED_COLUMN]
     return MergePlan(
         match=match,
-        delete_when=f"s._op = 'd' AND {_NEWER}",
-        update_when=f"s._op <> 'd' AND {_NEWER}",
-        insert_when="s._op <> 'd'",
+        delete_when=f"s.{RESERVED_COLUMN}.op = 'd' AND {_NEWER}",
+        update_when=f"s.{RESERVED_COLUMN}.op <> 'd' AND {_NEWER}",
+        insert_when=f"s.{RESERVED_COLUMN}.op <> 'd'",
         assignments={quoted(name): f"s.{quoted(name)}" for name in names},
     )

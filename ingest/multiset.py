@@ -16,7 +16,7 @@ from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, quoted
 from ingest.position import SQL_TYPE
 
-LAST_CHANGE = "_last"
+LAST_CHANGE, _OP = "\x00last", "\x00op"
 """Helper column of :func:`numbered`: the Kafka record of a content's last change."""
 
 _RECORD = ("database", "table", "topic", "partition", "offset", "timestamp", "key", "value", "run")
@@ -75,8 +75,8 @@ def net_changes(changes: DataFrame) -> DataFrame:
 def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     """Turn net changes into rows to insert and rows to delete, by (content, ordinal).
 
-    ``target``: the table as it is. Out: the source's columns, ``_ingest``, ``_op`` (``c`` or
-    ``d``) and ``_last``. Copies to remove that the table does not hold come out with an ordinal of 0 or less;
+    ``target``: the table as it is. Out: the source's columns, ``_ingest``, whether to
+    insert (``c``) or delete (``d``), and the last change. Copies to remove that the table does not hold come out with an ordinal of 0 or less;
     ``missing`` counts them.
     """
     held = (
@@ -98,8 +98,8 @@ def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     meta = F.struct("position", "op", "committed_at", "content", "ordinal").cast(META_TYPE)
     return (
         counted.withColumn("ordinal", F.explode(ordinals))
-        .withColumn("_op", F.when(F.col("delta") > 0, "c").otherwise("d"))
-        .select("row.*", meta.alias(RESERVED_COLUMN), "_op", LAST_CHANGE)
+        .withColumn(_OP, F.when(F.col("delta") > 0, "c").otherwise("d"))
+        .select("row.*", meta.alias(RESERVED_COLUMN), _OP, LAST_CHANGE)
     )
 
 
@@ -109,9 +109,9 @@ ABSENT = "the row to remove is not in the lake"
 
 def missing(source: DataFrame) -> DataFrame:
     """Records of :func:`numbered` that would delete what the table does not hold, with a reason."""
-    absent = (F.col("_op") == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1)
+    absent = (F.col(_OP) == "d") & (F.col(f"{RESERVED_COLUMN}.ordinal") < 1)
     reason = F.lit(ABSENT).alias("reason")
-    return source.filter(absent).select(f"{LAST_CHANGE}.*", reason)
+    return source.filter(absent).select(f"{quoted(LAST_CHANGE)}.*", reason)
 
 
 def multiset_plan(columns: Sequence[str]) -> MergePlan:
@@ -119,8 +119,8 @@ def multiset_plan(columns: Sequence[str]) -> MergePlan:
     meta = RESERVED_COLUMN
     return MergePlan(
         match=f"t.{meta}.content = s.{meta}.content AND t.{meta}.ordinal = s.{meta}.ordinal",
-        delete_when="s._op = 'd'",
+        delete_when=f"s.{quoted(_OP)} = 'd'",
         update_when="",
-        insert_when="s._op = 'c'",
+        insert_when=f"s.{quoted(_OP)} = 'c'",
         assignments={quoted(name): f"s.{quoted(name)}" for name in [*columns, meta]},
     )

@@ -150,3 +150,8 @@ def consumer_group(pipeline: str) -> str:
 def quoted(identifier: str) -> str:
     """A MySQL or Spark identifier in backquotes: the one quoting function of the project."""
     return "`" + identifier.replace("`", "``") + "`"
+
+
+def quoted_for_delta_rs(identifier: str) -> str:
+    """The same for delta-rs, whose SQL is DataFusion's."""
+    return '"' + identifier.replace('"', '""') + '"'

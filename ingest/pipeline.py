@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import decode, dedup, held_back, manifest, pending, policy, snapshots, states
-from ingest.apply import Applier, TableBatch, Work
+from ingest import collected, decode, dedup, held_back, manifest, pending, policy, snapshots, states
+from ingest.apply import Applier, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch, newest_restart
@@ -24,13 +24,15 @@ from ingest.failpoints import reached
 from ingest.held_back import HeldBack
 from ingest.kept import free, keep
 from ingest.manifest import Entry, HighWater, Kind, Place
-from ingest.names import app_id, manifest_path
+from ingest.names import app_id
 from ingest.ports import Log, Ranges, Schemas, parts
 from ingest.position import Position
+from ingest.publishing import Publisher
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
 from ingest.start_facts import Note
 from ingest.steps import Applied
+from ingest.table_batch import TableBatch
 from ingest.topics import TableId, topic_of
 
 
@@ -80,6 +82,7 @@ class Batches:
         # own, and sessions cloned from it would pile up batch by batch.
         self._applier = Applier(pipeline, session, committer)
         self._held = HeldBack(session, pipeline.lake.path, committer)
+        self._published = Publisher(session, pipeline.lake.path, committer)
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
         """One micro-batch of Spark's.
@@ -296,7 +299,9 @@ class Batches:
             reached("changes_prepared", note.batch_id)
             rejects, settled = 0, None
             if not note.replay:
-                rejects = self._held.take(changes, tables, identity)
+                collect = self._applier.collects
+                bad = collected.look(fresh, tables, pool, collect=collect)
+                rejects = self._held.take(changes, tables, bad, identity)
             elif (settled := self._held.retry(changes, tables, note.batch_id)) is None:
                 return
             reached("quarantine_committed", note.batch_id)
@@ -385,14 +390,7 @@ class Batches:
         self._awaited.pop(cleanup, None)
 
     def _publish(self, entry: Entry) -> None:
-        session = self._session
-        self._committer.append_once(
-            session,
-            manifest_path(self.pipeline.lake.path),
-            manifest.SCHEMA,
-            session.createDataFrame([entry.as_row()], manifest.SCHEMA),
-            self._identity("manifest", entry.checkpoint_id, entry.batch_id),
-        )
+        self._published.add(entry, self._identity("manifest", entry.checkpoint_id, entry.batch_id))
         self.newest = entry
 
     def _identity(self, target: str, checkpoint: str, batch_id: int, note: str = "") -> Identity:

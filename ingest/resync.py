@@ -33,6 +33,10 @@ SEND_AGAIN_AFTER = 45.0
 that was sent while it was away is lost."""
 
 
+_TOGETHER = ","
+"""Between the ids of the requests that one signal carries."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
@@ -78,12 +82,11 @@ def request(
             )
             made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard))
     requests = requests or Requests(pipeline)
+    busy = any(one.kind == "INCREMENTAL" for one in requests.open())
     for one in made:
-        waits = one.kind == "INCREMENTAL" and any(r.kind == one.kind for r in requests.open())
         requests.add(one)
-        if not waits:
-            requests.send(one)
         say(f"{one.table}: asked for {_KINDS[one.kind]}")
+    requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
     return made
 
 
@@ -129,12 +132,14 @@ class Requests:
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
     _completed: set[tuple[str, str]] = field(default_factory=set)
-    """(id, scanned table): Debezium gives what it does for a request the id of the newest one."""
+    """(id, scanned table): a signal is named by the ids of all its requests."""
+    _failed: set[tuple[str, str]] = field(default_factory=set)
+    """The same, of scans that read nothing."""
     _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
     _begun: int = -1
     """Where the newest of them was said to begin."""
-    _active: str = ""
+    _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
     def ask(self, tables: Sequence[str]) -> None:
@@ -158,57 +163,68 @@ class Requests:
         names = [name for name in files.names("") if name.endswith(".json")]
         return [Request.from_json(text) for name in names if (text := files.read(name))]
 
-    def send(self, one: Request) -> None:
-        """Put it into the signal topic."""
+    def send(self, asked: Sequence[Request]) -> None:
+        """Put them into the signal topic, those of a kind as one signal: Debezium takes its tables one
+        after the other, and their rows come together.
+        """
+        if not asked:
+            return
         topic = signal_topic(self.pipeline)
         kafka.ensure_topic(self.pipeline, topic)
-        table = TableId.parse(one.table)
-        data = {"data-collections": [f"{table.database}.{table.name}"], "type": one.kind}
-        signal = {"id": one.id, "type": "execute-snapshot", "data": data}
         producer = Producer(kafka.connection(self.pipeline), logger=kafka.Silent())
-        producer.produce(topic, key=self.pipeline.name, value=json.dumps(signal))
+        for kind in sorted({one.kind for one in asked}):
+            group = [one for one in asked if one.kind == kind]
+            tables = sorted({_collection(one) for one in group})
+            data = {"data-collections": tables, "type": kind}
+            name = _TOGETHER.join(one.id for one in group)
+            signal = {"id": name, "type": "execute-snapshot", "data": data}
+            producer.produce(topic, key=self.pipeline.name, value=json.dumps(signal))
         producer.flush(10)
-        self._sent[one.id] = time.monotonic()
+        self._sent.update(dict.fromkeys((one.id for one in asked), time.monotonic()))
 
     def look(self) -> list[Request]:
-        """The open ones, after taking in what the connector has said of them. Incremental snapshots are
-        asked for one after the other: while one is made, Debezium calls it by the id of the newest
-        request, whichever table that is of. One that it seems not to have heard is sent again.
+        """The open ones, after taking in what the connector has said of them. One signal for incremental
+        snapshots is sent after the other: while one is worked on, Debezium calls all it does by the name
+        of the newest. One that it seems not to have heard is sent again.
         """
         found = self.open()
         if found:
             self._read()
-        for one in found:
-            if one.kind == "BLOCKING" and self._begun < one.heard:
-                self._send_if_due(one, follows=False)
+        unheard = [one for one in found if one.kind == "BLOCKING" and self._begun < one.heard]
+        self._send_if_due(unheard, follows=False)
         pending = [one for one in found if one.kind == "INCREMENTAL"]
         left = [one for one in pending if not self.is_complete(one)]
-        if left:
-            one = next((each for each in left if each.id in self._started), left[0])
-            follows = len(left) < len(pending) or self._active not in ("", one.id)
-            self._active = one.id
-            if one.id not in self._started:
-                self._send_if_due(one, follows=follows)
+        begun = [one for one in left if self._is_started(one)]
+        if begun:  # the others are in no signal that is still to come
+            for one in left:
+                if one not in begun:
+                    self._sent.pop(one.id, None)
+        else:
+            follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
+            self._send_if_due(left, follows=follows)
+        self._active = {one.id for one in begun or left}
         return found
 
-    def _send_if_due(self, one: Request, *, follows: bool) -> None:
+    def _send_if_due(self, asked: Sequence[Request], *, follows: bool) -> None:
         """Whoever asked has sent the first; what ``follows`` it is ours to send."""
         now = time.monotonic()
-        at_once = follows and one.id not in self._sent
-        if at_once or now - self._sent.setdefault(one.id, now) > SEND_AGAIN_AFTER:
-            self.send(one)
+        at_once = follows and all(one.id not in self._sent for one in asked)
+        waited = [now - self._sent.setdefault(one.id, now) for one in asked]
+        if at_once or min(waited, default=0.0) > SEND_AGAIN_AFTER:
+            self.send(asked)
+
+    def _is_started(self, one: Request) -> bool:
+        return one.id in self._started and (one.id, _collection(one)) not in self._failed
 
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of the table."""
-        table = TableId.parse(one.table)
         if one.kind == "BLOCKING":
-            return self._scanned.get(f"{table.database}.{table.name}", (-1, False))[0] >= one.heard
-        return (one.id, f"{table.database}.{table.name}") in self._completed
+            return self._scanned.get(_collection(one), (-1, False))[0] >= one.heard
+        return (one.id, _collection(one)) in self._completed
 
     def was_empty(self, one: Request) -> bool:
         """True when a blocking snapshot found no row."""
-        table = TableId.parse(one.table)
-        return self._scanned.get(f"{table.database}.{table.name}", (-1, False))[1]
+        return self._scanned.get(_collection(one), (-1, False))[1]
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -247,16 +263,23 @@ class Requests:
             return
         if said.get("aggregate_type") != "Incremental Snapshot":
             return
-        self._started.add(said["id"])
-        if said.get("type") != "TABLE_SCAN_COMPLETED":
-            return
-        if good:
-            self._completed.add((said["id"], more.get("scanned_collection", "")))
-        else:  # not read: what is absent from it says nothing about the source
-            self._started.discard(said["id"])
+        asked = said["id"].split(_TOGETHER)
+        if said.get("type") == "STARTED":
+            self._failed = {(one, table) for one, table in self._failed if one not in asked}
+        self._started.update(asked)
+        if said.get("type") == "TABLE_SCAN_COMPLETED":
+            # Not read: what is absent from it says nothing about the source.
+            ended = self._completed if good else self._failed
+            ended.update((one, more.get("scanned_collection", "")) for one in asked)
 
     def _files(self) -> Files:
         return files_at(resync_path(self.pipeline.lake.path))
+
+
+def _collection(one: Request) -> str:
+    """The table as Debezium names it."""
+    table = TableId.parse(one.table)
+    return f"{table.database}.{table.name}"
 
 
 def signal_topic(pipeline: Pipeline) -> str:

@@ -49,6 +49,8 @@ class TableFacts:
     """The first row of an incremental snapshot in this batch."""
     wiped: bool = True
     """False where a policy ignores TRUNCATE."""
+    bytes: int = 0
+    """Of its messages."""
 
     @classmethod
     def nothing(cls, table: TableId, low: Position, high: Position) -> TableFacts:
@@ -81,6 +83,7 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
     return TableFacts(
         table=table,
         changes=sum(part["changes"] for part in parts),
+        bytes=sum(part.get("bytes") or 0 for part in parts),
         low=min(Position.from_mapping(part["low"]) for part in parts),
         high=max(Position.from_mapping(part["high"]) for part in parts),
         high_water={

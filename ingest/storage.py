@@ -34,7 +34,7 @@ class LocalFiles:
     """The same on this machine's disk, without Spark."""
 
     def __init__(self, root: str) -> None:
-        self._root = Path(root.removeprefix("file://").removeprefix("file:"))
+        self._root = local_folder(root)
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
@@ -82,6 +82,11 @@ def files_at(path: str) -> Files:
     spark = SparkSession.getActiveSession()
     assert spark is not None, "a lake beyond this machine is reached through Spark"
     return Storage(spark, path)
+
+
+def local_folder(path: str) -> Path:
+    """The folder of a local path or `file:` URI."""
+    return Path(path.removeprefix("file://").removeprefix("file:"))
 
 
 def is_local(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,12 @@ from ingest.catalog import SchemaVersion
 from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, needs_mapping, quoted
+from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage
 
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 _MAPPING = {
     "delta.columnMapping.mode": "name",
@@ -139,6 +142,23 @@ class LakeTable:
     def restore(self, version: int) -> None:
         """Bring the table back to one of its versions; markers are not rewound (facts.md B1)."""
         self.delta().restoreToVersion(version)
+
+    @contextmanager
+    def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:
+        """What is committed inside carries this identity.
+
+        MERGE, UPDATE and DELETE take it only from the session's configuration, where it stays after the
+        commit; a later commit under a stale one would be skipped without a word. So it is set, used once
+        and unset, in a session that no other thread shares.
+        """
+        settings = {APP_ID: app_id, VERSION: str(version), **({_METADATA: note} if note else {})}
+        for key, value in settings.items():
+            self.session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in settings:
+                self.session.conf.unset(key)
 
     def delta(self) -> DeltaTable:
         """The table in this object's session, whose configuration a commit carries."""

@@ -8,6 +8,7 @@ the job's own: `Batches`, `progress`, the committer, the tables, the manifest.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from collections import Counter
@@ -35,6 +36,7 @@ from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+ENGINE = os.environ.get("INGEST_MERGE_ENGINE", "auto")
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "read": "r"}
 
 
@@ -127,8 +129,12 @@ class SparkTarget:
                     "kafka": {"bootstrap_servers": "none:1"},
                     "connect": {"url": "http://none"},
                     "lake": {"path": str(self.path)},
-                    "spark": {"parallel_tables": 1},
                     **more,
+                    "spark": {
+                        "parallel_tables": 1,
+                        "merge_engine": ENGINE,
+                        **more.get("spark", {}),
+                    },
                 }
             )
         )

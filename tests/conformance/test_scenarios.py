@@ -12,6 +12,7 @@ from ingest import (
     apply,
     commit,
     decode,
+    merge,
     pipeline,
     progress,
     snapshots,
@@ -70,7 +71,7 @@ def _inclusive_offset(original):
 
 def _plan(**changed):
     def make(original):
-        return lambda columns, key: replace(original(columns, key), **changed)
+        return lambda *given: replace(original(*given), **changed)
 
     return make
 
@@ -114,9 +115,9 @@ MUTANTS = [
     ),
     Mutant(
         "no guard by the row's own position",
-        apply.merge,
+        merge,
         "mirror_plan",
-        _plan(update_when="s._op <> 'd'"),
+        _plan(update_when="s._ingest.op <> 'd'"),
         "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
     ),
     Mutant(
@@ -128,7 +129,7 @@ MUTANTS = [
     ),
     Mutant(
         "deletes do nothing",
-        apply.merge,
+        merge,
         "mirror_plan",
         _plan(delete_when="false"),
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
@@ -272,8 +273,10 @@ def test_with_the_high_water_position_alone_no_version_goes_back(spark, tmp_path
     """Take the row's own position away: what is sent again is recognised before it."""
     scenario = SCENARIOS["a_deleted_row_does_not_come_back_when_older_changes_are_sent_again"]
     with patch.object(
-        apply.merge,
+        merge,
         "mirror_plan",
-        _plan(update_when="s._op <> 'd'", delete_when="s._op = 'd'")(apply.merge.mirror_plan),
+        _plan(update_when="s._ingest.op <> 'd'", delete_when="s._ingest.op = 'd'")(
+            merge.mirror_plan
+        ),
     ):
         scenario.run(spark, tmp_path)

@@ -24,10 +24,14 @@ SLOW = settings(
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.parametrize("engine", ["spark", "delta-rs"])
 @SLOW
 @given(drawn=st.lists(histories(), min_size=TOGETHER, max_size=TOGETHER))
-def test_mirrors_on_spark_and_delta_are_what_the_source_holds(spark, tmp_path_factory, drawn):
-    target = SparkTarget(spark, tmp_path_factory.getbasetemp(), *drawn)
+def test_mirrors_on_spark_and_delta_are_what_the_source_holds(
+    spark, tmp_path_factory, engine, drawn
+):
+    folder = tmp_path_factory.getbasetemp()
+    target = SparkTarget(spark, folder, *drawn, spark={"merge_engine": engine})
     try:
         mirrors_conform(drawn, target)
         CONFORMED.extend(drawn)

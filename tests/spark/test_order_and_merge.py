@@ -6,9 +6,9 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from ingest import decode, dedup, merge, multiset
-from ingest.apply import _merge
 from ingest.catalog import SchemaVersion
 from ingest.manifest import HighWater
+from ingest.merging import spark_merge
 from ingest.mysql_types import Column
 from ingest.position import Position
 from ingest.source import SCHEMA
@@ -16,9 +16,10 @@ from ingest.table import LakeTable
 from ingest.topics import TableId
 from tests.support.events import message
 
+V = "_op"  # as an engineer might name a column, too
 COLUMNS = (
     Column("id", "INT", None, None, optional=False),
-    Column("v", "VARCHAR", 20, None, optional=True),
+    Column(V, "VARCHAR", 20, None, optional=True),
 )
 VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", COLUMNS, ("id",), "")
 
@@ -29,7 +30,7 @@ def changes(spark, rows, *, with_before=False):
 
 
 def put(op, pos, id_, v=None, **more):
-    image = {"id": id_, "v": v}
+    image = {"id": id_, V: v}
     return message(
         op, pos, key={"id": id_}, **({"before": image} if op == "d" else {"after": image}), **more
     )
@@ -38,14 +39,14 @@ def put(op, pos, id_, v=None, **more):
 def test_the_highest_position_wins_whatever_the_arrival_order(spark):
     rows = [put("c", 30, 1, "new"), put("c", 10, 1, "old"), put("c", 20, 2, "only")]
     found = dedup.winners(changes(spark, rows), ["id"]).select("row.*")
-    expected = spark.createDataFrame([(1, "new"), (2, "only")], "id int, v string")
+    expected = spark.createDataFrame([(1, "new"), (2, "only")], f"id int, {V} string")
     assert_df_equality(found, expected, ignore_row_order=True, ignore_nullable=True)
 
 
 def test_of_a_key_change_that_returns_to_its_key_the_create_half_wins(spark):
     rows = [put("d", 10, 1), put("c", 10, 1, "back")]
     (row,) = dedup.winners(changes(spark, rows), ["id"]).collect()
-    assert (row.op, row.row.v) == ("c", "back")
+    assert (row.op, row.row[V]) == ("c", "back")
 
 
 def test_streamed_changes_at_or_below_the_high_water_position_are_re_sent_ones(spark):
@@ -109,8 +110,8 @@ def mirror(spark, tmp_path):
 
     def apply(*rows):
         source = merge.mirror_source(dedup.winners(changes(spark, list(rows)), ["id"]))
-        _merge(table, source, merge.mirror_plan(["id", "v"], ["id"]))
-        return {row.id: row.v for row in table.frame().collect()}
+        spark_merge(table, source, merge.mirror_plan(["id", V], ["id"]))
+        return {row.id: row[V] for row in table.frame().collect()}
 
     return apply
 
@@ -149,8 +150,8 @@ def bag(spark, tmp_path):
         net = multiset.net_changes(changes(spark, list(rows), with_before=True))
         source = multiset.numbered(net, table.frame()).persist()
         missing = multiset.missing(source).count()
-        _merge(table, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(["id", "v"]))
-        found = sorted((row.id, row.v) for row in table.frame().collect())
+        spark_merge(table, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(["id", V]))
+        found = sorted((row.id, row[V]) for row in table.frame().collect())
         ordinals = (
             table.frame()
             .groupBy("_ingest.content")
@@ -169,7 +170,7 @@ def test_identical_rows_are_kept_apart_and_counted(bag):
 
 def test_an_update_takes_one_copy_of_the_old_row(bag):
     bag(put("c", 1, 1, "x"), put("c", 2, 1, "x"))
-    update = message("u", 3, before={"id": 1, "v": "x"}, after={"id": 1, "v": "y"})
+    update = message("u", 3, before={"id": 1, V: "x"}, after={"id": 1, V: "y"})
     assert bag(update) == ([(1, "x"), (1, "y")], 0)
 
 
@@ -199,5 +200,5 @@ def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_neede
     assert "columnMapping" in features(tmp_path / "mapped")
     described = mapped.describe()
     assert described is not None
-    assert dict(described.columns) == {"id": "int", "v": "string", "x y": "int"}
+    assert dict(described.columns) == {"id": "int", V: "string", "x y": "int"}
     assert described.key == ("id",)

@@ -17,9 +17,10 @@ class Wire(Requests):
         self.notifications: list[dict] = []
         self.offset = 0
 
-    def send(self, one):
-        self.sent.append(one.table)
-        self._sent[one.id] = resync.time.monotonic()
+    def send(self, asked):
+        if asked:
+            self.sent.append(" ".join(one.table for one in asked))
+        self._sent.update({one.id: resync.time.monotonic() for one in asked})
 
     def _read(self):
         while self.notifications:
@@ -56,16 +57,28 @@ def complete(wire):
     return [one.table for one in wire.open() if wire.is_complete(one)]
 
 
-def test_tables_are_asked_for_one_after_the_other(wire):
+def test_what_waits_is_asked_for_together_once_the_signal_before_is_done(wire):
     wire.look()
     assert wire.sent == []  # whoever asked has sent the first
     wire.notifications = [said("STARTED", "resync-a")]
+    wire.look()
+    wire.add(Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 6)))
     wire.look()
     assert wire.sent == []
     wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a")]
     wire.look()
     wire.look()
-    assert (wire.sent, complete(wire)) == (["d.b"], ["d.a"])
+    assert (wire.sent, complete(wire)) == (["d.b d.c"], ["d.a"])
+
+
+def test_each_table_of_a_signal_is_complete_by_its_own_scan(wire):
+    both = "resync-a,resync-b"
+    wire.notifications = [said("STARTED", both), said("TABLE_SCAN_COMPLETED", both, "d.b")]
+    wire.look()
+    assert (wire.sent, complete(wire)) == ([], ["d.b"])
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", both, "d.a")]
+    wire.look()
+    assert complete(wire) == ["d.a", "d.b"]
 
 
 def test_another_table_s_scan_under_our_id_is_not_ours(wire):
@@ -76,13 +89,18 @@ def test_another_table_s_scan_under_our_id_is_not_ours(wire):
 
 @pytest.mark.parametrize("status", ["SQL_EXCEPTION", "SKIPPED", "UNKNOWN_SCHEMA", "NO_PRIMARY_KEY"])
 def test_a_scan_that_failed_says_nothing_and_is_asked_for_again(wire, status, monkeypatch):
+    both = "resync-a,resync-b"
     wire.look()
-    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", status)]
-    wire.look()
-    assert (wire.sent, complete(wire)) == ([], [])
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", both, "d.a", status)]
     monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
     wire.look()
-    assert wire.sent == ["d.a"]
+    assert (wire.sent, complete(wire)) == ([], []), "the other table is being read"
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", both, "d.b")]
+    wire.look()
+    assert (wire.sent, complete(wire)) == (["d.a"], ["d.b"])
+    wire.notifications = [said("STARTED", "resync-a")]
+    wire.look()
+    assert wire.sent == ["d.a"], "it is being read"
 
 
 def test_an_empty_table_is_read_when_nothing_was_found_in_it(wire):

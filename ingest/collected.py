@@ -1,0 +1,108 @@
+"""The changes of a batch brought to the driver: one job for its tables, not one each.
+
+What goes to delta-rs has to be in the driver anyway, and Spark plans and starts a job for about as long as
+it takes to read ten thousand changes. So the typed changes of many tables come together, each table in a
+column of its own, and Arrow picks the winners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest import merge
+from ingest.names import RESERVED_COLUMN
+from ingest.table_batch import StepBatch, TableBatch
+
+TOGETHER = 16
+"""Steps in one job: each has a column that is null for all others, so plans grow with the square."""
+
+MAX_BYTES = 256 * 2**20
+"""Of a batch's messages that may pass through the driver; as Arrow they take about as much again."""
+
+
+def look(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor, *, collect: bool) -> int:
+    """Computes the changes of all tables; returns how many cannot be read or applied. Tells each table
+    which of its steps have others. With ``collect``, and unless something cannot be applied, steps with a
+    key get their rows.
+    """
+    unread = fresh.filter(F.col("reason").isNotNull())
+    if collect and sum(table.facts.bytes for table in tables) <= MAX_BYTES:
+        return _brought(unread, tables, pool)
+    return _counted(unread, tables)
+
+
+def _brought(unread: DataFrame, tables: Sequence[TableBatch], pool: Executor) -> int:
+    steps = [one for table in tables for one in table.steps]
+    groups = [steps[start : start + TOGETHER] for start in range(0, len(steps), TOGETHER)] or [[]]
+    frames = [_frame(group, unread if group is groups[0] else None) for group in groups]
+    found = list(pool.map(lambda frame: frame.toArrow().combine_chunks(), frames))
+    bad = sum(pc.sum(part["bad"]).as_py() or 0 for part in found)
+    for group, part in zip(groups, found, strict=True):
+        for place, one in enumerate(group):
+            mine = part.filter(pc.equal(part["step"], place))
+            one.applicable = mine.num_rows > (pc.sum(mine["bad"]).as_py() or 0)
+            if not bad and _column(place) in part.column_names:
+                rows = mine[_column(place)].combine_chunks()
+                one.rows = pa.Table.from_arrays(rows.flatten(), names=[f.name for f in rows.type])
+    return int(bad)
+
+
+def _frame(steps: Sequence[StepBatch], unread: DataFrame | None) -> DataFrame:
+    """``step int`` (-1: unreadable), ``bad int`` (1 for what cannot be applied), and for each step with a
+    key a column of its source rows.
+    """
+    bad = F.col("reason").isNotNull().cast("int").alias("bad")
+    parts = [] if unread is None else [unread.select(F.lit(-1).alias("step"), bad)]
+    for place, one in enumerate(steps):
+        number = F.lit(place).alias("step")
+        if one.key:
+            meta = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
+            # Arrow refuses a field that may not be null in a struct that may, as all but one are here.
+            meta = F.when(F.col("position").isNotNull(), meta).alias(RESERVED_COLUMN)
+            source = F.struct("row.*", meta).alias(_column(place))
+            parts.append(one.typed.select(number, bad, source))
+        else:
+            parts.append(one.changes.select(number, bad))
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+def _column(place: int) -> str:
+    return f"of{place}"
+
+
+def _counted(unread: DataFrame, tables: Sequence[TableBatch]) -> int:
+    """One job, which computes what the MERGEs will read, too."""
+    bad = F.col("reason").isNotNull().alias("bad")
+    parts = [unread.select(F.lit(-1).alias("table"), F.lit(0).alias("step"), bad)]
+    parts += [
+        one.changes.select(F.lit(number).alias("table"), F.lit(index).alias("step"), bad)
+        for number, table in enumerate(tables)
+        for index, one in enumerate(table.steps)
+    ]
+    counted = reduce(DataFrame.unionByName, parts).groupBy("table", "step", "bad").count().collect()
+    for number, table in enumerate(tables):
+        table.know({row.step for row in counted if row.table == number and not row.bad})
+    return sum(row["count"] for row in counted if row.bad)
+
+
+def winners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """One row per key: the one with the highest position. In and out: a MERGE's source rows."""
+    place = pc.struct_field(rows[RESERVED_COLUMN], "position")
+    fields = [pc.struct_field(place, field.name) for field in place.type]
+    names = [str(index) for index in range(len(fields))]
+    order = pc.sort_indices(
+        pa.table(fields, names=names), sort_keys=[(name, "ascending") for name in names]
+    )
+    ordered = rows.take(order)
+    keys = [str(index) for index in range(len(key))]
+    numbers = pa.array(range(ordered.num_rows), pa.int64())
+    table = pa.table([*(ordered[name] for name in key), numbers], names=[*keys, "n"])
+    last = table.group_by(keys).aggregate([("n", "max")])["n_max"]
+    return ordered.take(last)

@@ -1,0 +1,177 @@
+"""The second way to commit: delta-rs, in the driver's own process.
+
+Spark plans a MERGE for about a second before a few rows reach a file; delta-rs takes some 30 ms, and reads
+and rewrites the same files (docs/performance.md). The promise is the same one: the guards stand in the
+clauses, and the commit carries its identity. What delta-rs does not do by itself is done here. It does not
+skip a commit whose identity it has seen, so the table is looked at first (``Committer.once``), and the
+commit may only be the very next version after what was looked at: whoever has committed in between, a
+successor's fence included, makes it fail (capability test).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError
+
+from ingest.foreign import ForeignCommitError
+from ingest.lease import LeaseLostError
+from ingest.merge import MergePlan
+from ingest.names import Marker
+from ingest.start_facts import Foreign
+from ingest.storage import local_folder
+from ingest.table import LakeTable
+
+CHECKPOINT_EVERY = 20
+"""Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
+
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+class DirectTable:
+    """A Delta table in a local folder, opened once and followed by its log."""
+
+    def __init__(self, table: LakeTable) -> None:
+        self.path = table.path
+        self._slow = table
+        self._opened: DeltaTable | None = None
+        self._identity: tuple[str, int, str] | None = None
+
+    def version(self) -> int:
+        """The newest version number."""
+        return int(self._newest().version())
+
+    def id(self) -> str:
+        """Delta's id of the table, as of the last look at its version; so are the facts below."""
+        return str(self._known().metadata().id)
+
+    def committed(self, app_id: str) -> int | None:
+        """The highest ``txnVersion`` that this table holds for an app id."""
+        version = self._known().transaction_version(app_id)
+        return None if version is None else int(version)
+
+    def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """See ``LakeTable.commits``."""
+        log = local_folder(self.path) / "_delta_log"
+        for version in range(start, self.version() + 1):
+            file = log / f"{version:020d}.json"
+            text = file.read_text() if file.exists() else ""
+            yield version, [json.loads(line) for line in text.splitlines()]
+
+    def delta(self) -> Any:
+        """The table as Spark's Delta has it."""
+        return self._slow.delta()
+
+    def features(self) -> frozenset[str]:
+        """What the table's protocol names; older protocols by a name of their own."""
+        protocol = self._known().protocol()
+        named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        plain = protocol.min_writer_version <= _PLAIN_WRITER or protocol.min_writer_version == 7
+        return frozenset(named if plain else {*named, f"writer {protocol.min_writer_version}"})
+
+    def size(self) -> int:
+        """Bytes of its files."""
+        files = pa.table(self._known().get_add_actions())
+        return sum(files["size_bytes"].to_pylist())
+
+    @contextmanager
+    def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:
+        """What is committed inside carries this identity."""
+        self._identity = (app_id, version, note)
+        try:
+            yield
+        finally:
+            self._identity = None
+
+    def merge(self, rows: pa.Table, plan: MergePlan, *, prune: bool) -> None:
+        """One MERGE as the next version, or none when no row of the table changes. ``prune``: read only
+        files whose key range the rows touch. Raises as :meth:`append` does.
+        """
+
+        def act(table: DeltaTable, properties: CommitProperties) -> None:
+            merger = table.merge(
+                rows,
+                plan.match,
+                source_alias="s",
+                target_alias="t",
+                streamed_exec=not prune,
+                commit_properties=properties,
+                post_commithook_properties=_NO_HOOKS,
+            ).when_matched_delete(plan.delete_when)
+            if plan.update_when:
+                merger = merger.when_matched_update(plan.assignments, plan.update_when)
+            merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
+
+        if rows.num_rows:
+            self._commit(act)
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows as the next version.
+
+        Raises :class:`LeaseLostError` or :class:`ForeignCommitError` when somebody else has committed.
+        """
+
+        def act(table: DeltaTable, properties: CommitProperties) -> None:
+            write_deltalake(
+                table,
+                rows,
+                mode="append",
+                commit_properties=properties,
+                post_commithook_properties=_NO_HOOKS,
+            )
+
+        self._commit(act)
+
+    def _commit(self, act: Callable[[DeltaTable, CommitProperties], None]) -> None:
+        assert self._identity is not None
+        assert self._opened is not None
+        app_id, version, note = self._identity
+        # What was looked at may be older than this version of the table, which the commit rests upon.
+        self._refuse_succeeded(app_id, version)
+        properties = CommitProperties(
+            custom_metadata={"userMetadata": note} if note else None,
+            app_transactions=[Transaction(app_id, version)],
+            max_commit_retries=0,
+        )
+        try:
+            act(self._opened, properties)
+        except CommitFailedError:
+            self._newest()
+            self._refuse_succeeded(app_id, version)
+            by = Foreign(self.version(), "a commit at the same time")
+            raise ForeignCommitError(self.path, by) from None
+        if self.version() % CHECKPOINT_EVERY == 0:
+            self._opened.create_checkpoint()
+            self._opened.cleanup_metadata()
+
+    def _refuse_succeeded(self, app_id: str, version: int) -> None:
+        assert self._opened is not None
+        held = Marker.parse(self._opened.transaction_version(app_id) or 0)
+        if held.term > Marker.parse(version).term:
+            raise LeaseLostError(f"term {held.term} has committed to {self.path}")
+
+    def _known(self) -> DeltaTable:
+        """As it was when it was last looked at."""
+        return self._opened or self._newest()
+
+    def _newest(self) -> DeltaTable:
+        if self._opened is None:
+            self._opened = DeltaTable(local_folder(self.path))
+        else:
+            self._opened.update_incremental()
+        return self._opened
+
+
+_PLAIN_WRITER = 2
+"""Invariants and append-only, which need nothing of a MERGE."""

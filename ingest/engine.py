@@ -1,0 +1,74 @@
+"""Which engine makes a table's MERGE: Spark, or delta-rs in the driver. Facts in, a choice out; pure.
+
+The result is the same; delta-rs is faster wherever one machine holds the rows (docs/performance.md). Spark
+scales out, reaches object stores, and knows every table feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Engine = Literal["spark", "delta-rs"]
+Wanted = Literal["auto", "spark", "delta-rs"]
+
+MAX_BYTES = 256 * 2**20
+"""Of a batch's JSON for one table: its rows pass through the driver's memory, about as large again."""
+
+MAX_TABLE = 4 * 2**30
+"""Bytes of a table's files, which a MERGE on random keys reads all of."""
+
+WRITABLE = frozenset({"appendOnly", "invariants", "timestampNtz", "columnMapping"})
+"""Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
+
+_APPROXIMATE = ("float", "double")
+"""As a key: to delta-rs the zero below zero is another number than zero, to MySQL and Spark it is not."""
+
+
+@dataclass(frozen=True)
+class MergeFacts:
+    """One table's MERGE in one batch. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key."""
+
+    local: bool
+    features: frozenset[str] = frozenset()
+    table_bytes: int = 0
+    bytes_of_changes: int = 0
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which engine, and why, in words."""
+
+    engine: Engine
+    because: str
+
+
+def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
+    """The engine of one MERGE. What delta-rs cannot write, Spark writes whatever is wanted."""
+    unknown = sorted(facts.features - WRITABLE)
+    if wanted == "spark":
+        return Choice("spark", "the pipeline file says so")
+    if not facts.local:
+        return Choice("spark", "the lake is not in a local folder")
+    if unknown:
+        return Choice("spark", f"delta-rs does not write {', '.join(unknown)}")
+    if any(kind in _APPROXIMATE for kind in facts.key):
+        return Choice("spark", "a key column is a floating-point number")
+    if wanted == "delta-rs":
+        return Choice("delta-rs", "the pipeline file says so")
+    if facts.bytes_of_changes > MAX_BYTES:
+        return Choice("spark", f"{facts.bytes_of_changes / 2**20:,.0f} MiB of changes in one batch")
+    if facts.table_bytes > MAX_TABLE:
+        return Choice("spark", f"the table has {facts.table_bytes / 2**30:,.1f} GiB")
+    return Choice("delta-rs", "it fits into one machine's memory")
+
+
+_ORDERED = ("tinyint", "smallint", "int", "bigint")
+
+
+def may_prune(key: tuple[str, ...]) -> bool:
+    """True when files can be passed over by the range of the key. Only whole numbers: ranges of texts are
+    cut short in a file's statistics.
+    """
+    return bool(key) and all(kind in _ORDERED for kind in key)

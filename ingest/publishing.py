@@ -1,0 +1,45 @@
+"""Writing the manifest: one row per batch, last (``ledger`` reads it)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType, _parse_datatype_string
+
+from ingest import manifest
+from ingest.commit import Committer, Identity
+from ingest.direct import DirectTable
+from ingest.manifest import Entry
+from ingest.names import manifest_path
+from ingest.storage import is_local
+from ingest.table import LakeTable
+
+
+class Publisher:
+    """The manifest of one lake, as its job writes it: in the driver's own process where the lake is a local
+    folder, since a row takes Spark a second.
+    """
+
+    def __init__(self, session: SparkSession, lake: str, committer: Committer) -> None:
+        self._session = session
+        self._committer = committer
+        self._table = LakeTable(session, manifest_path(lake))
+        self._direct = DirectTable(self._table) if is_local(lake) else None
+
+    def add(self, entry: Entry, identity: Identity) -> None:
+        """Publish a batch, unless it is published."""
+        if self._direct is None or not self._table.exists():
+            rows = self._session.createDataFrame([entry.as_row()], manifest.SCHEMA)
+            path = self._table.path
+            self._committer.append_once(self._session, path, manifest.SCHEMA, rows, identity)
+        else:
+            direct = self._direct
+            self._committer.once(direct, identity, lambda: direct.append(_row(entry)))
+
+
+def _row(entry: Entry) -> pa.Table:
+    parsed = _parse_datatype_string(manifest.SCHEMA)
+    assert isinstance(parsed, StructType)
+    schema = to_arrow_schema(parsed, timezone="UTC")
+    return pa.Table.from_pylist([entry.as_row()], schema=schema)

@@ -1,0 +1,76 @@
+"""One table of a batch, cut into steps, with its typed changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest import quarantine
+from ingest.kept import free, keep
+from ingest.steps import Step, TableFacts
+
+
+@dataclass
+class StepBatch:
+    """One step: the key in force (empty for none), and its ``typed`` changes (``decode.typed``)."""
+
+    step: Step
+    key: tuple[str, ...]
+    typed: DataFrame
+    applicable: bool = True
+    """False when it is known that none of them can be applied, or that there is none."""
+    rows: pa.Table | None = None
+    """All of them as a MERGE's source rows, in the driver, when they were brought there."""
+    _kept: DataFrame | None = None
+
+    @property
+    def changes(self) -> DataFrame:
+        """The typed changes, computed once."""
+        if self._kept is None:
+            self._kept = keep(self.typed)
+        return self._kept
+
+    def leave_out(self, others: DataFrame) -> DataFrame:
+        """Take those away that stand at the places of ``others``; returns what was kept before."""
+        before = self.changes
+        self._kept = keep(quarantine.without(before, others))
+        self.rows = None
+        return before
+
+    def release(self) -> None:
+        """Free what was kept."""
+        if self._kept is not None:
+            free(self._kept)
+
+
+@dataclass
+class TableBatch:
+    """One table of a batch, step by step."""
+
+    facts: TableFacts
+    steps: list[StepBatch]
+    _spent: list[DataFrame] = field(default_factory=list)
+
+    def know(self, good: Collection[int]) -> None:
+        """Note which steps, by index, have changes that can be applied."""
+        for index, one in enumerate(self.steps):
+            one.applicable = index in good
+
+    def rejects(self) -> list[DataFrame]:
+        """Changes that do not fit their schema, one frame per step."""
+        return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
+
+    def leave_out(self, others: DataFrame) -> None:
+        """Take changes away that stand at the places of others."""
+        self._spent += [one.leave_out(others) for one in self.steps]
+
+    def release(self) -> None:
+        """Free what was kept."""
+        for frame in self._spent:
+            free(frame)
+        for one in self.steps:
+            one.release()

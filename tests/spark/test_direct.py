@@ -1,0 +1,227 @@
+"""A MERGE by delta-rs: the same rows as Spark's, the same identity, and the fence holds."""
+
+import shutil
+
+import pytest
+from chispa import assert_df_equality
+
+from ingest import evolve, merge
+from ingest.catalog import SchemaVersion
+from ingest.commit import Committer, Identity
+from ingest.direct import CHECKPOINT_EVERY, DirectTable
+from ingest.engine import WRITABLE, may_prune
+from ingest.foreign import ForeignCommitError
+from ingest.lease import LeaseLostError
+from ingest.merging import spark_merge
+from ingest.mysql_types import Column, column_type
+from ingest.names import Marker, quoted_for_delta_rs
+from ingest.position import Position
+from ingest.table import LakeTable
+from ingest.topics import TableId
+
+APP = "ingest/p/c/d.t/mirror"
+
+
+def column(name, type_name="INT", length=None, scale=None):
+    return Column(name, type_name, length, scale, optional=True)
+
+
+# Each with an expression over the number n of a row.
+EVERY_TYPE = (
+    (column("tiny", "TINYINT"), "n % 127"),
+    (column("big unsigned", "BIGINT UNSIGNED"), "18446744073709551615 - n"),
+    (column("exact", "DECIMAL", 38, 10), "-9999999999999999999999999999.9999999999 + n"),
+    (column("text of 65", "DECIMAL", 65, 30), "n || '.0'"),
+    (column("float", "FLOAT"), "n / 3"),
+    (column("_op", "DOUBLE"), "IF(n % 3 = 0, -0.0D, n / 7)"),
+    (column("a.b", "VARCHAR", 99), "IF(n % 4 = 0, NULL, repeat('\U0001f600 é ', n % 5))"),
+    (column('sel"ect`', "VARCHAR", 99), "concat('x', n, '  ')"),
+    (column("Ünïcode", "LONGTEXT"), "repeat('y', n * 9)"),
+    (column("bytes", "VARBINARY", 9), "unhex('00FF00')"),
+    (column("bit", "BIT", 1), "n % 2 = 0"),
+    (column("bits", "BIT", 9), "unhex('01FF')"),
+    (column("day", "DATE"), "date_add('0001-01-01', n * 99)"),
+    (column("wall", "DATETIME", 6), "timestamp_ntz'0001-01-01 00:00:00.000001' + make_dt_interval(n)"),
+    (column("instant", "TIMESTAMP", 6), "timestamp'1970-01-01 00:00:01.999999' + make_dt_interval(n)"),
+    (column("place", "GEOMETRY"), "named_struct('srid', 4326, 'wkb', unhex('0101'))"),
+    (column("json", "JSON"), "'{\"a\": 1.0}'"),
+)  # fmt: skip
+
+KEYS = (
+    (column("id", "BIGINT"), "n * 1000"),
+    (column("id", "VARCHAR", 200), "repeat('long ', 30) || chr(n) || ' '"),
+    (column("id", "VARBINARY", 200), "concat(unhex(repeat('FF', 70)), unhex(hex(n)))"),
+    (column("id", "DECIMAL", 20, 5), "n / 8"),
+    (column("id", "DATE"), "date_add('0001-01-01', n)"),
+    (column("id", "DATETIME", 6), "timestamp_ntz'2026-01-01' + make_dt_interval(0, 0, 0, n / 1e6)"),
+    (column("id", "TIMESTAMP", 6), "timestamp'2026-01-01' + make_dt_interval(0, 0, 0, n / 1e6)"),
+)
+
+
+def rows(spark, columns, where, position, op="'c'"):
+    """Rows of these numbers as a MERGE's source has them, all of them at one byte position."""
+    values = ", ".join(
+        f"CAST({text} AS {column_type(one).delta}) AS `{one.name.replace('`', '``')}`"
+        for one, text in columns
+    )
+    place = f"named_struct('epoch', 0, 'file', 1, 'pos', {position}, 'row', 0, 'part', 1)"
+    ours = f"named_struct('position', {place}, 'op', {op}, 'committed_at', timestamp'2026-01-01')"
+    sql = f"SELECT {values}, CAST({ours} AS {merge.META_TYPE}) AS _ingest"
+    return spark.sql(f"{sql} FROM (SELECT CAST(id AS INT) n FROM range(1, 60)) WHERE {where}")
+
+
+@pytest.fixture
+def table(spark, folder):
+    """Makes a table of columns with expressions, the first its key, with rows 1 to 39 at position 50."""
+
+    def made(columns, name="t"):
+        target = LakeTable(spark, str(folder / name))
+        version = SchemaVersion(
+            TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("id",), ""
+        )  # fmt: skip
+        target.create(version, ("id",))
+        held = rows(spark, columns, "n < 40", 50)
+        for part in (held.filter("_ingest IS NOT NULL").limit(20), held.offset(20)):
+            part.coalesce(1).write.format("delta").mode("append").save(target.path)
+        return target
+
+    return made
+
+
+def direct_merge(target, source, batch, *, term=1, prune=False, direct=None):
+    direct = direct or DirectTable(target)
+    names = [name for name in source.columns if name != "_ingest"]
+    plan = merge.mirror_plan(names, ("id",), quoted_for_delta_rs)
+    return Committer(term).once(
+        direct,
+        Identity(APP, batch, 0, "a note"),
+        lambda: direct.merge(source.toArrow(), plan, prune=prune),
+        may_do_nothing=True,
+    )
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
+def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
+    columns = [key, *(one for one in EVERY_TYPE if " " not in one[0].name)]
+    one, other = table(columns, "one"), table(columns, "other")
+    # Newer and older ones, of rows that are there and that are not; and rows of which nothing is said.
+    changed = [key, *((c, text.replace("n", "(n + 1)") if c.name == "tiny" else text) for c, text in columns[1:])]  # fmt: skip
+    newer = rows(spark, changed, "n % 3 = 0", 60, "CASE n % 4 WHEN 0 THEN 'd' WHEN 1 THEN 'c' ELSE 'u' END")  # fmt: skip
+    older = rows(spark, changed, "n % 3 = 1", 40, "IF(n % 2 = 0, 'd', 'u')")
+    source = newer.unionByName(older)
+    names = [c.name for c, _ in columns]
+    spark_merge(one, source, merge.mirror_plan(names, ("id",)))
+    prune = may_prune((column_type(key[0]).delta,))
+    assert direct_merge(other, source, 3, prune=prune)
+    expected, found = (t.frame().orderBy("id") for t in (one, other))
+    assert expected.count() > 40
+    assert_df_equality(found, expected, ignore_nullable=True)
+    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+
+
+def test_a_table_with_mapped_columns_is_written_right(spark, table):
+    before = [(column("id"), "n"), (column("a"), "n"), (column("b", "VARCHAR", 9), "n || 'b'")]
+    target = table(before)
+    after = [
+        column("id"),
+        column("b"),
+        column("new name", "VARCHAR", 9),
+    ]  # a has gone, b is another
+    ddl = "ALTER TABLE t DROP a, RENAME COLUMN b TO `new name`, ADD b INT"
+    version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("id",), ddl)  # fmt: skip
+    plan = evolve.plan(
+        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    )
+    Committer(1).once(target, Identity(APP, 3), lambda: target.change_columns(plan))
+    direct = DirectTable(target)
+    assert "columnMapping" in direct.features()
+    assert direct.features() <= WRITABLE
+    columns = [
+        (column("id"), "n"),
+        (column("b"), "-n"),
+        (column("new name", "VARCHAR", 9), "'new'"),
+    ]
+    source = rows(spark, columns, "n IN (3, 50)", 60, "'u'")
+    direct_merge(target, source, 4, direct=direct)
+    found = target.frame().filter("id IN (2, 3, 50)").drop("_ingest").orderBy("id")
+    expected = spark.sql(
+        "SELECT * FROM VALUES (2, CAST(NULL AS INT), '2b'), (3, -3, 'new'), (50, -50, 'new') "
+        "AS t(id, b, `new name`)"
+    )
+    assert_df_equality(found, expected, ignore_nullable=True)
+
+
+@pytest.fixture
+def small(table):
+    return table([(column("id"), "n"), (column("v", "VARCHAR", 9), "n || ''")])
+
+
+def source_of(spark, where, position):
+    return rows(
+        spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, position, "'u'"
+    )
+
+
+def test_what_is_there_is_not_committed_again_and_nothing_makes_no_commit(spark, small):
+    direct = DirectTable(small)
+    assert direct_merge(small, source_of(spark, "n = 1", 60), 3, direct=direct)
+    assert not direct_merge(small, source_of(spark, "n = 2", 60), 3, direct=direct)
+    version = direct.version()
+    assert direct_merge(small, source_of(spark, "n = 1", 10), 4, direct=direct), "older: no change"
+    assert (direct.version(), direct.committed(APP)) == (version, Marker(1, 3, 0).version)
+    assert [row.v for row in small.frame().filter("id < 3").orderBy("id").collect()] == ["new", "2"]
+
+
+def test_it_knows_its_size_and_that_the_table_needs_nothing_special(small, folder):
+    direct = DirectTable(small)
+    files = [file.stat().st_size for file in (folder / "t").glob("*.parquet")]
+    assert (direct.size(), direct.features()) == (sum(files), frozenset())
+
+
+def test_a_successor_s_fence_stops_a_merge_that_has_not_seen_it_and_one_that_has(spark, small):
+    source = source_of(spark, "n = 1", 60)
+    direct = DirectTable(small)
+    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+
+    def act():
+        Committer(2).fence(small, APP)
+        direct.merge(source.toArrow(), plan, prune=False)
+
+    with pytest.raises(LeaseLostError):
+        Committer(1).once(direct, Identity(APP, 3), act)
+    with pytest.raises(LeaseLostError):
+        direct_merge(small, source, 3)
+    with pytest.raises(LeaseLostError), direct.identified(APP, Marker(1, 9, 0).version, ""):
+        direct.merge(source.toArrow(), plan, prune=False)
+    assert direct_merge(small, source, 3, term=2)
+
+
+def test_anybody_s_commit_in_between_makes_it_fail_and_leaves_the_table_as_it_is(spark, small):
+    source = source_of(spark, "n = 1", 60)
+    direct = DirectTable(small)
+    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+
+    def act():
+        small.delta().delete("id = 39")  # another row, and another file
+        direct.merge(source.toArrow(), plan, prune=False)
+
+    with pytest.raises(ForeignCommitError):
+        Committer(1).once(direct, Identity(APP, 3), act)
+    assert small.frame().filter("v = 'new'").isEmpty()
+
+
+def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, small, folder):
+    direct = DirectTable(small)
+    for batch in range(1, CHECKPOINT_EVERY + 2):
+        direct_merge(small, source_of(spark, f"n = {batch}", 60), batch, direct=direct)
+    log = folder / "t" / "_delta_log"
+    assert list(log.glob(f"{CHECKPOINT_EVERY:020d}.checkpoint*"))
+    copy = folder / "copy"
+    shutil.copytree(folder / "t", copy)
+    for early in range(CHECKPOINT_EVERY):
+        (copy / "_delta_log" / f"{early:020d}.json").unlink()
+    expected = small.frame().orderBy("id")
+    assert_df_equality(LakeTable(spark, str(copy)).frame().orderBy("id"), expected)
+    marker = Marker(1, CHECKPOINT_EVERY + 1, 0).version
+    assert LakeTable(spark, str(copy)).markers() == {APP: marker}
+    assert DirectTable(LakeTable(spark, str(copy))).committed(APP) == marker
