@@ -126,19 +126,13 @@ class Applier:
         return TableBatch(found, typed)
 
     def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
-        within = F.lit(True)
         if step.start is not None:
-            within = within & (F.col("position") >= dedup.literal(step.start))
+            rows = rows.filter(F.col("position") >= dedup.literal(step.start))
         if step.end is not None:
-            within = within & (F.col("position") < dedup.literal(step.end))
+            rows = rows.filter(F.col("position") < dedup.literal(step.end))
         columns, zero = self._readable(step.version).columns, self.pipeline.source.epoch_dates
         schema = decode.RowSchema.of(columns, key, zero)
-        typed = decode.typed(rows.filter(within), schema, with_before=not key)
-        # Raw bytes are wanted only for what goes to quarantine; the cache need not hold the rest.
-        refused = F.col("reason").isNotNull()
-        if key:
-            typed = typed.withColumns({n: F.when(refused, F.col(n)) for n in ("key", "value")})
-        return typed.drop("before", "after", "key_json")
+        return decode.typed(rows, schema, with_before=not key)
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
         """The key of each step: the primary key in force, else the unique key that Debezium puts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -178,6 +179,17 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
     before an update), each with the lake's types in source order. A value that does not fit its
     type, a column too many or too few gives the row a ``reason``, never a silent NULL.
     """
+    parsed, values = _reading(schema, with_before, rows.sparkSession.sparkContext.applicationId)
+    return rows.withColumns(parsed).withColumns(values).drop(*parsed)
+
+
+@lru_cache(maxsize=4096)
+def _reading(
+    schema: RowSchema, with_before: bool, _application: str
+) -> tuple[dict[str, Column], dict[str, Column]]:
+    """The columns that :func:`typed` adds, in two passes. Building them takes longer than the batch of a
+    small table; they belong to one JVM, the application's.
+    """
     image = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
     parsed = {"_raw": _parsed(image, schema)}
     values = {"row": _values(F.col("_raw"), schema)}
@@ -188,7 +200,7 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
         values["old"] = _values(F.col("_raw_old"), schema)
         reasons.append(_row_reason(old, F.col("_raw_old"), schema))
     values["reason"] = F.coalesce(F.col("reason"), *reasons)
-    return rows.withColumns(parsed).withColumns(values).drop(*parsed)
+    return parsed, values
 
 
 def _parsed(image: Column, schema: RowSchema) -> Column:

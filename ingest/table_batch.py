@@ -31,7 +31,12 @@ class StepBatch:
     def changes(self) -> DataFrame:
         """The typed changes, computed once."""
         if self._kept is None:
-            self._kept = keep(self.typed)
+            frame = self.typed.drop("before", "after", "key_json")
+            if self.key:  # raw bytes are wanted only of what goes to quarantine
+                refused = F.col("reason").isNotNull()
+                raw = {name: F.when(refused, F.col(name)) for name in ("key", "value")}
+                frame = frame.withColumns(raw)
+            self._kept = keep(frame)
         return self._kept
 
     def leave_out(self, others: DataFrame) -> DataFrame:

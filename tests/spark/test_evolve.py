@@ -60,6 +60,8 @@ def evolved(target, before, after, key=("id",), profile="standard"):
 
     assert Committer(1).once(target, identity, act)
     assert not Committer(1).once(target, identity, lambda: pytest.fail("committed twice"))
+    # A job that dies here leaves a batch that only this note explains.
+    assert target.delta().history(1).first().userMetadata == "a note"
     return plan
 
 
