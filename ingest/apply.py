@@ -21,7 +21,7 @@ from ingest.config import Pipeline
 from ingest.failpoints import reached
 from ingest.kept import free, keep
 from ingest.manifest import Entry, TableState
-from ingest.merging import Merging, Source, spark_merge
+from ingest.merging import MULTISET, Merging, Source, spark_merge
 from ingest.names import (
     RESERVED_COLUMN,
     app_id,
@@ -182,7 +182,8 @@ class Applier:
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
         now = self._merging.current(target)
-        return Applied(table, target.path, now.version(), changes, now.id(), tuple(unknown))
+        version, engine = now.version(), str(self._merging.choices.get(target.path, ""))
+        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), engine)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Remove the rows that a completed snapshot did not contain."""
@@ -260,6 +261,7 @@ class Applier:
             spark_merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
         finally:
             free(source)
+        self._merging.choices[target.path] = MULTISET
 
     def _evolve(
         self, target: LakeTable, step: Step, key: tuple[str, ...], change: Identity, fill: Identity
@@ -298,10 +300,12 @@ class Applier:
             target.set_key(key)
         if isinstance(decision, evolve.Rewrite):
             rewrite = decision.columns
-            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key))
+            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, description))
         elif isinstance(decision, evolve.InPlace):
             change = decision
-            self.committer.once(target, identity, lambda: target.change_columns(change))
+            self.committer.once(
+                target, identity, lambda: target.change_columns(change, description)
+            )
 
     def _plan(self, held: evolve.Held, step: Step, key: tuple[str, ...]) -> evolve.Plan:
         before = step.previous.columns if step.previous else ()

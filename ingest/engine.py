@@ -43,6 +43,9 @@ class Choice:
     engine: Engine
     because: str
 
+    def __str__(self) -> str:
+        return f"{self.engine}: {self.because}"
+
 
 def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
     """The engine of one MERGE. What delta-rs cannot write, Spark writes whatever is wanted."""

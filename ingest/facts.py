@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ingest import dedup
 from ingest.errors import Exit, IngestError
-from ingest.manifest import Entry, Place
+from ingest.manifest import Entry, HighWater, Place
 from ingest.steps import TableFacts
 from ingest.topics import TableId
 
@@ -24,6 +24,29 @@ class Counts:
     regressed: int
     waiting: Mapping[Place, int] = field(default_factory=dict)
     """Where the changes begin that wait behind a DDL, as a policy says."""
+
+
+def marked(
+    changes: DataFrame,
+    previous: Entry | None,
+    touched: Sequence[Place],
+    by: str,
+    restart: int,
+) -> DataFrame:
+    """``dedup.marked`` by what the manifest held before the batch. ``touched``: its topic partitions;
+    ``by``: the pipeline file's `dedup.by`; ``restart``: see there.
+    """
+    marks = previous.high_water if previous else {}
+    here = {place: marks[place] for place in touched if place in marks}
+    if by == "watermark":
+        # Spark's state recognises repetitions of what has a key; Kafka's offset stays.
+        here = {place: HighWater(offset=mark.offset) for place, mark in here.items()}
+    floors = {
+        TableId.parse(name): state.floor
+        for name, state in (previous.tables if previous else {}).items()
+        if state.floor
+    }
+    return dedup.marked(changes, here, floors, restart)
 
 
 def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:

@@ -34,13 +34,14 @@ SCHEMA = (
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
     f"position: {SQL_TYPE}, floor: {SQL_TYPE}, run: string, snapshot: {SQL_TYPE}, "
     f"reread: {SQL_TYPE}, id: string, paused: {SQL_TYPE}, paused_by: string, "
-    "left_out: array<string>, kept: array<string>>>, "
+    "left_out: array<string>, kept: array<string>, engine: string>>, "
     "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
     f"reason: string, since: bigint, resync: {SQL_TYPE}, position: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, resent bigint, late bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "state_rows bigint, state_bytes bigint, "
-    "started_at timestamp, seconds double, code_version string"
+    "started_at timestamp, seconds double, stages array<struct<stage: string, seconds: double>>, "
+    "code_version string"
 )
 """One row per batch. ``offsets`` are half-open ranges of every partition so far, empty for those
 that did not move, so one row alone says where each goes on; ``high_water``, ``tables`` and ``gaps``
@@ -91,6 +92,8 @@ class TableState:
     """Columns of the source that a policy leaves out of the lake."""
     kept: tuple[str, ...] = ()
     """Columns of the lake that the source no longer has."""
+    engine: str = ""
+    """What made its last MERGE, and why, in words."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,8 @@ class Entry:
     """Changes that Spark's watermark would have dropped, and that were read again and applied."""
     state_rows: int = 0
     state_bytes: int = 0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of each stage, in order; what follows the manifest is not in it."""
     code_version: str = field(default="")
 
     @property
@@ -165,6 +170,7 @@ class Entry:
             late=0,
             started_at=datetime.now(timezone.utc),
             seconds=0.0,
+            stages={},
         )
 
     def as_row(self) -> dict[str, Any]:
@@ -189,6 +195,7 @@ class Entry:
                 }
                 for name, state in sorted(self.tables.items())
             ],
+            "stages": [{"stage": name, "seconds": took} for name, took in self.stages.items()],
             "gaps": [
                 {**vars(gap), "resync": _dict(gap.resync), "position": _dict(gap.position)}
                 for gap in self.gaps
@@ -212,6 +219,7 @@ class Entry:
                 for h in row["high_water"] or ()
             },
             tables={t["name"]: _table_state(t) for t in row["tables"] or ()},
+            stages={one["stage"]: one["seconds"] for one in row["stages"] or ()},
             gaps=tuple(
                 Gap(**{**gap, **{k: _position(gap[k]) for k in ("resync", "position")}})
                 for gap in row["gaps"] or ()

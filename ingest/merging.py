@@ -90,6 +90,9 @@ class Merging:
         return direct, MergeFacts(True, direct.features(), direct.size(), size, key)
 
 
+MULTISET = Choice("spark", "it has no key")
+
+
 def spark_merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
     """One MERGE. Its two passes read the same rows: the source is computed once and kept.
 

@@ -19,17 +19,18 @@ from ingest.apply import Applier, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch, newest_restart
-from ingest.facts import gather, regression
+from ingest.facts import gather, marked, regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
 from ingest.kept import free, keep
-from ingest.manifest import Entry, HighWater, Kind, Place
+from ingest.manifest import Entry, Kind, Place
 from ingest.names import app_id
 from ingest.ports import Log, Ranges, Schemas, parts
 from ingest.position import Position
 from ingest.publishing import Publisher
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
+from ingest.stages import Stopwatch
 from ingest.start_facts import Note
 from ingest.steps import Applied
 from ingest.table_batch import TableBatch
@@ -268,28 +269,34 @@ class Batches:
     ) -> None:
         """Decode, order, quarantine, apply, manifest, offsets.
 
-        The order is the only correct one. Everything before the manifest is idempotent under
-        (batch number, step): quarantine and each table skip what they already hold. The manifest
-        publishes the batch, so it comes after all tables; a crash before it leaves tables ahead of
-        the manifest, which the next start finishes. The group's offsets come last: they may lag,
-        never lead.
+        The order is the only correct one. Everything before the manifest is idempotent under (batch number,
+        step): quarantine and each table skip what they hold. The manifest publishes the batch; a crash
+        before it leaves tables ahead of it, which the next start finishes. Offsets may lag, never lead.
         """
-        started, started_at, previous = time.monotonic(), datetime.now(timezone.utc), self.newest
+        watch, started_at, previous = Stopwatch(), datetime.now(timezone.utc), self.newest
         reached("batch_started", note.batch_id)
         self._schemas.read_to_end()
         states_before, rules = previous.tables if previous else {}, self.pipeline.rules
         seen = self._schemas.catalog, self._schemas.offset
         catalog, note = policy.in_force(note, *seen, states_before, rules)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
+        watch.done("schemas")
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
         if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
             batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
-        changes = self._marked(decode.changes(batch, self._epochs), touched)
+        changes = marked(
+            decode.changes(batch, self._epochs),
+            previous,
+            touched,
+            self.pipeline.dedup.by,
+            newest_restart(self._epochs),
+        )
         changes = dedup.paused(changes, note.paused)
         changes = keep(held_back.replayable(changes, catalog, states_before, waiting))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
         try:
             facts, counts = gather(changes)
+            watch.done("decode")
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **facts}
             facts = policy.ruled(facts, rules)
             if counts.regressed:
@@ -297,6 +304,7 @@ class Batches:
             fresh, pool = dedup.fresh(changes), self._pool
             tables = self._applier.prepare(fresh, facts, catalog, previous, pool)
             reached("changes_prepared", note.batch_id)
+            watch.done("plan")
             rejects, settled = 0, None
             if not note.replay:
                 collect = self._applier.collects
@@ -305,7 +313,9 @@ class Batches:
             elif (settled := self._held.retry(changes, tables, note.batch_id)) is None:
                 return
             reached("quarantine_committed", note.batch_id)
+            watch.done("type")
             applied = self._apply_tables(tables, work)
+            watch.done("apply")
             if settled is not None:
                 self._held.settle(settled, identity)
             names = states.unnamed(previous, touched)
@@ -329,7 +339,8 @@ class Batches:
                 state_rows=self.state_size[0],
                 state_bytes=self.state_size[1],
                 started_at=started_at,
-                seconds=time.monotonic() - started,
+                seconds=watch.seconds,
+                stages=watch.stages,
             )
             self._publish(entry)
         finally:
@@ -338,10 +349,15 @@ class Batches:
             self._held.release()
             free(changes)
         reached("manifest_committed", note.batch_id)
-        # A crash before this: the next start asks for the tables of all open gaps.
+        self._follow_up(entry, applied)
+
+    def _follow_up(self, entry: Entry, applied: Sequence[Applied]) -> None:
+        """What a crash may leave undone: the next start asks for the tables of all open gaps, and offsets
+        may lag.
+        """
         self._requests.ask(sorted(str(one.table) for one in applied if one.unknown))
         self._log.publish(entry.ends)
-        reached("offsets_committed", note.batch_id)
+        reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry))
 
     def barred(self) -> frozenset[str]:
@@ -350,20 +366,6 @@ class Batches:
         tables = self.newest.tables if self.newest else {}
         _, barriers = policy.governed(self._schemas.catalog, tables, self.pipeline.rules)
         return frozenset(map(str, barriers))
-
-    def _marked(self, changes: DataFrame, touched: Sequence[Place]) -> DataFrame:
-        previous = self.newest
-        marks = previous.high_water if previous else {}
-        here = {place: marks[place] for place in touched if place in marks}
-        if self.pipeline.dedup.by == "watermark":
-            # Spark's state recognises repetitions of what has a key; Kafka's offset stays.
-            here = {place: HighWater(offset=mark.offset) for place, mark in here.items()}
-        floors = {
-            TableId.parse(name): state.floor
-            for name, state in (previous.tables if previous else {}).items()
-            if state.floor
-        }
-        return dedup.marked(changes, here, floors, newest_restart(self._epochs))
 
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""

@@ -66,6 +66,8 @@ class TableProgress:
     name: str
     pending: int
     version: int
+    engine: str = ""
+    """What made its last MERGE, and why."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class ProgressReport:
                 "changes": newest.changes,
                 "rejects": newest.rejects,
                 "seconds": newest.seconds,
+                "stages": dict(newest.stages),
                 "source_time": newest.source_time,
                 "position": str(newest.position),
             },
@@ -130,7 +133,12 @@ class ProgressReport:
             ],
             "waiting": [one.as_json() for one in self.waiting],
             "tables": [
-                {"name": t.name, "version": t.version, "records_not_applied": t.pending}
+                {
+                    "name": t.name,
+                    "version": t.version,
+                    "records_not_applied": t.pending,
+                    "merged_by": t.engine,
+                }
                 for t in self.tables
             ],
         }
@@ -177,12 +185,14 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
             topic = topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
             marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
             applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}
-    versions = {n: s.version for n, s in newest.tables.items()} if newest else {}
+    states = dict(newest.tables) if newest else {}
     waiting: dict[str, int] = {}
     for place, end in ends.items():
         name = place[0].removeprefix(f"{pipeline.name}.")
         waiting[name] = waiting.get(name, 0) + max(0, end - applied.get(place, 0))
     return tuple(
-        TableProgress(name, waiting.get(name, 0), versions.get(name, -1))
-        for name in sorted({*waiting, *versions})
+        TableProgress(name, waiting.get(name, 0), found.version, found.engine)
+        if (found := states.get(name))
+        else TableProgress(name, waiting.get(name, 0), -1)
+        for name in sorted({*waiting, *states})
     )

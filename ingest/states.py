@@ -89,6 +89,7 @@ def table_states(
             version=one.version,
             id=one.id,
             changes=one.changes,
+            engine=one.engine or state.engine,
             snapshot=state.snapshot or snapshots.first(catalog, one.table) or _NEVER,
             reread=state.reread or found.reread,
             position=max(p for p in (state.position, found.high) if p),

@@ -124,7 +124,9 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
 
 @dataclass(frozen=True)
 class Applied:
-    """A table as a batch left it. ``unknown``: what only MySQL knows of the DDLs in it, in words."""
+    """A table as a batch left it. ``unknown``: what only MySQL knows of the DDLs in it, in words.
+    ``engine``: what made its MERGE, and why; empty when there was none.
+    """
 
     table: TableId
     path: str
@@ -132,6 +134,7 @@ class Applied:
     changes: int
     id: str = ""
     unknown: tuple[str, ...] = ()
+    engine: str = ""
 
 
 @dataclass(frozen=True)

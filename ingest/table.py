@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from delta.tables import DeltaTable
+from deltalake import DeltaTable as DeltaLake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
@@ -18,7 +20,7 @@ from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, needs_mapping, quoted
 from ingest.schema_commit import APP_ID, VERSION
-from ingest.storage import Storage
+from ingest.storage import Storage, is_local, local_folder
 
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source"
@@ -43,6 +45,7 @@ class Description:
     key: tuple[str, ...]
     version: int
     multiset: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class LakeTable:
@@ -56,28 +59,38 @@ class LakeTable:
         """What the table is now, or None when there is none."""
         if not self.exists():
             return None
-        snapshot = self._snapshot()
-        properties = snapshot.metadata().configuration()
-        key = properties.get(KEY_PROPERTY)
-        fields = self.frame().schema.fields
-        ours = next(f.dataType.simpleString() for f in fields if f.name == RESERVED_COLUMN)
+        schema, properties, version = self._metadata()
+        types = {one.name: one.dataType.simpleString() for one in schema.fields}
+        ours = types.pop(RESERVED_COLUMN)
         return Description(
-            columns={
-                f.name: f.dataType.simpleString() for f in fields if f.name != RESERVED_COLUMN
-            },
-            key=tuple(json.loads(key.get())) if key.isDefined() else (),
-            version=int(snapshot.version()),
+            columns=types,
+            key=tuple(json.loads(properties.get(KEY_PROPERTY, "[]"))),
+            version=version,
             multiset="content:" in ours,
+            properties=properties,
         )
+
+    def _metadata(self) -> tuple[StructType, Mapping[str, str], int]:
+        """Schema, properties, version. In a local folder without Spark, which after a commit by delta-rs would
+        have to read the log in a job.
+        """
+        if is_local(self.path):
+            table = DeltaLake(local_folder(self.path))
+            schema = StructType.fromJson(json.loads(table.schema().to_json()))
+            return schema, table.metadata().configuration, table.version()
+        snapshot, jvm = self._snapshot(), cast("Any", self.session._jvm)
+        metadata = snapshot.metadata()
+        schema = StructType.fromJson(json.loads(metadata.schemaString()))
+        properties = jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration())
+        return schema, dict(properties), int(snapshot.version())
+
+    def property_of(self, name: str) -> str | None:
+        """One of the table's properties."""
+        return self._metadata()[1].get(name)
 
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
-
-    def property_of(self, name: str) -> str | None:
-        """One of the table's properties."""
-        found = self._snapshot().metadata().configuration().get(name)
-        return str(found.get()) if found.isDefined() else None
 
     def create(self, version: SchemaVersion, key: Sequence[str]) -> None:
         """Create it empty with exactly the types of a schema version; no features beyond need."""
@@ -93,27 +106,26 @@ class LakeTable:
                 builder = builder.property(name, value)
         builder.execute()
 
-    def change_columns(self, change: InPlace) -> None:
+    def change_columns(self, change: InPlace, held: Description) -> None:
         """Add, drop, rename, reorder and widen columns in one commit that writes no data. What existing
-        rows hold in new columns is NULL; a default is the caller's next commit.
+        rows hold in new columns is NULL; a default is the caller's next commit. ``held``: the table as it is.
         """
-        self._allow({field.name: field.delta for field in change.columns})
+        self._allow({field.name: field.delta for field in change.columns}, held)
         if change.mapped:
-            self._set(_MAPPING)
+            self._set(_MAPPING, held)
         if change.widened:
-            self._set({"delta.enableTypeWidening": "true"})
+            self._set({"delta.enableTypeWidening": "true"}, held)
         schema_commit.commit(self.session, self.path, change.columns)
 
-    def rewrite(self, columns: Sequence[Field], key: Sequence[str]) -> None:
+    def rewrite(self, columns: Sequence[Field], key: Sequence[str], held: Description) -> None:
         """Write the whole table anew in one commit, each column from its expression over the old
         ones. Earlier versions stay readable under their own columns.
         """
-        held = self.frame()
         values = [F.expr(field.value).alias(field.name) for field in columns]
-        rows = held.select(*values, RESERVED_COLUMN)
+        rows = self.frame().select(*values, RESERVED_COLUMN)
         meta = merge.meta_of(rows) if key else multiset.meta_of(rows)
         rows = rows.withColumn(RESERVED_COLUMN, meta)
-        self._allow({field.name: field.delta for field in columns})
+        self._allow({field.name: field.delta for field in columns}, held)
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer.save(self.path)
 
@@ -121,20 +133,20 @@ class LakeTable:
         """Note the key's columns (metadata only)."""
         self._set({KEY_PROPERTY: json.dumps(list(key))})
 
-    def _allow(self, columns: Mapping[str, str]) -> None:
+    def _allow(self, columns: Mapping[str, str], held: Description) -> None:
         """Switch on what an existing table needs for these columns (name to Delta type); a table that
         is made with them has it from the start.
         """
-        held = self.frame().schema.simpleString()
-        if "timestamp_ntz" in columns.values() and "timestamp_ntz" not in held:
+        if "timestamp_ntz" in columns.values() and "timestamp_ntz" not in held.columns.values():
             self._set({"delta.feature.timestampNtz": "supported"})
         if any(map(needs_mapping, columns)):
-            self._set(_MAPPING)
+            self._set(_MAPPING, held)
 
-    def _set(self, properties: Mapping[str, str]) -> None:
+    def _set(self, properties: Mapping[str, str], held: Description | None = None) -> None:
         # A feature leaves no property behind; whatever switches one on is a commit of its own.
         lasting = {name for name in properties if not name.startswith("delta.feature.")}
-        if lasting and all(self.property_of(name) == properties[name] for name in lasting):
+        now = held.properties if held else {}
+        if lasting and all(now.get(name) == properties[name] for name in lasting):
             return
         pairs = ", ".join(f"'{name}' = '{_escaped(text)}'" for name, text in properties.items())
         self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ({pairs})")

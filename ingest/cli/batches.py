@@ -82,6 +82,9 @@ def status_table(report: ProgressReport) -> Group:
     if report.missing is not None:
         head.append(f"lag        {report.missing:,} transactions not in Kafka yet, ")
         head.append(f"{report.pending:,} records not applied yet\n")
+    if newest and newest.stages:
+        took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
+        head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
     for gap in newest.gaps if newest else ():
         state = "not mended yet" if gap.is_open else "mended: the table was taken again"
         head.append(
@@ -106,7 +109,8 @@ def status_table(report: ProgressReport) -> Group:
     table.add_column("table")
     table.add_column("version", justify="right")
     table.add_column("not applied", justify="right")
+    table.add_column("  merged by")
     for row in report.tables:
         version = str(row.version) if row.version >= 0 else "–"
-        table.add_row(row.name, version, f"{row.pending:,}")
+        table.add_row(row.name, version, f"{row.pending:,}", f"  {row.engine or '–'}")
     return Group(head, table)

@@ -107,7 +107,9 @@ def lake(spark, tmp_path_factory):
             plan = evolve.plan(evolve.Held(target.describe().columns), new, before)
             change = Committer(1).once
             change(
-                target, Identity("ingest/p/c/t/m", 1), lambda t=target, p=plan: t.change_columns(p)
+                target,
+                Identity("ingest/p/c/t/m", 1),
+                lambda t=target, p=plan: t.change_columns(p, t.describe()),
             )
         made[name] = {
             "path": target.path,

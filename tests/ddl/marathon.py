@@ -68,17 +68,18 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
     lab.write_pipeline()
     lab.disarm()
     lab.start()
+    patience = 400 + 30 * len(seeds)  # seconds; DDLs are all that this job does
     try:
         write(lab, rng, todo, sum(map(len, todo.values())) // 2)
-        lab.until(lambda: lab.entry() is not None, "the first batch", 400)
+        lab.until(lambda: lab.entry() is not None, "the first batch", patience)
         lab.arm(rng.choice(("step_committed", "table_committed", "tables_committed")))
         write(lab, rng, todo, sum(map(len, todo.values())))
-        lab.until_reached()
+        lab.until_reached(patience)
         lab.kill("driver")
         lab.disarm()
         lab.start()
         try:
-            lab.until_equal(900)
+            lab.until_equal(patience)
         except LabError as failure:
             print(failure)
         wrong = lab.differences()

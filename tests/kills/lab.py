@@ -219,8 +219,8 @@ class Lab:
             time.sleep(every)
         raise LabError(f"{what}: not within {seconds:.0f} s")
 
-    def until_reached(self) -> str:
-        self.until(self.marker.exists, f"reaching {self.armed.read_text()}", 300)
+    def until_reached(self, seconds: float = 300) -> str:
+        self.until(self.marker.exists, f"reaching {self.armed.read_text()}", seconds)
         return self.marker.read_text().strip()
 
     # --- killing -------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Lab:
     def until_equal(self, seconds: float = 180) -> None:
         """Nobody writes; so the lake has to become equal, and everything has to be published."""
         try:
-            self.until(self._settled, "becoming equal", seconds, every=0.5)
+            self.until(self._settled, "becoming equal", seconds, every=1.0)
         except (LabError, IngestError) as failure:
             raise LabError(f"{failure} {self.differences()}") from None
 

@@ -132,7 +132,9 @@ def test_a_table_with_mapped_columns_is_written_right(spark, table):
     plan = evolve.plan(
         evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
     )
-    Committer(1).once(target, Identity(APP, 3), lambda: target.change_columns(plan))
+    Committer(1).once(
+        target, Identity(APP, 3), lambda: target.change_columns(plan, target.describe())
+    )
     direct = DirectTable(target)
     assert "columnMapping" in direct.features()
     assert direct.features() <= WRITABLE

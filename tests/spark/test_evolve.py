@@ -54,9 +54,9 @@ def evolved(target, before, after, key=("id",), profile="standard"):
 
     def act():
         if isinstance(plan, evolve.Rewrite):
-            target.rewrite(plan.columns, key)
+            target.rewrite(plan.columns, key, target.describe())
         else:
-            target.change_columns(plan)
+            target.change_columns(plan, target.describe())
 
     assert Committer(1).once(target, identity, act)
     assert not Committer(1).once(target, identity, lambda: pytest.fail("committed twice"))
@@ -164,7 +164,8 @@ def test_a_successor_s_fence_makes_a_change_in_place_fail(table):
                     evolve.Held(target.describe().columns),
                     version(column("id"), ddl="ALTER TABLE t DROP a"),
                     before,
-                )
+                ),
+                target.describe(),
             ),
         )
     assert "a" in target.describe().columns
