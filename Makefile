@@ -27,9 +27,11 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(READY) ## measure: batches of the sample shop, stage by stage, and of many tables
+bench: $(READY) ## measure: batches of the sample shop, of many tables, and MERGEs beside other ways to make them
 	@PYTHONPATH=. $(BIN)/python bench/batches.py
 	@PYTHONPATH=. $(BIN)/python bench/many_tables.py
+	@$(BIN)/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
+	@$(BIN)/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3 --warm 1
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, mutants, drawn histories, random kills

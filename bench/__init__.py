@@ -1,0 +1,1 @@
+"""Measurements that anyone can repeat; each says how in its docstring."""

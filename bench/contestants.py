@@ -1,0 +1,215 @@
+"""Ways to bring one batch of Debezium's messages into Delta tables; what `bench/merges.py` compares.
+
+Each has a copy of the tables of its own and takes the same messages, from a Parquet file with the columns of
+a Kafka record, up to the last commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from delta.tables import DeltaTable as SparkDelta
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
+from ingest import config
+from ingest.catalog import Catalog
+from ingest.commit import Committer
+from ingest.manifest import Place
+from ingest.pipeline import Batches
+from ingest.resync import Requests
+
+STOCK = {
+    "spark.sql.shuffle.partitions": "200",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.databricks.delta.snapshotPartitions": "50",
+    "spark.databricks.delta.merge.materializeSource": "auto",
+}
+"""Spark's and Delta's own defaults, which `ingest.session` changes for a small machine."""
+
+_ENVELOPE = (
+    f"before {SPARK_ROW}, after {SPARK_ROW}, op string, "
+    "source struct<table: string, file: string, pos: bigint>"
+)
+
+
+class HandWritten:
+    """The job as Delta's documentation teaches it: for each table the newest change per key by a window,
+    then one MERGE, tables one after the other. With ``threads`` more, and settings, as a specialist would.
+    """
+
+    def __init__(
+        self, session: SparkSession, folder: Path, settings: Mapping[str, str], threads: int
+    ) -> None:
+        self.folder = folder
+        self._pool = ThreadPoolExecutor(threads)
+        self._sessions = [session.newSession() for _ in range(threads)]
+        for one in self._sessions:
+            for name, value in settings.items():
+                one.conf.set(name, value)
+
+    def take(self, messages: Path, tables: Sequence[str]) -> None:
+        """One batch."""
+
+        def part(index: int) -> None:
+            session = self._sessions[index]
+            batch = session.read.parquet(str(messages)).persist()
+            for table in tables[index :: len(self._sessions)]:
+                self._merge(session, batch, table)
+            batch.unpersist()
+
+        list(self._pool.map(part, range(len(self._sessions))))
+
+    def _merge(self, session: SparkSession, batch: DataFrame, table: str) -> None:
+        text = F.from_json(F.col("value").cast("string"), _ENVELOPE)
+        changes = batch.filter(F.col("topic") == f"b.d.{table}").select(text.alias("e"), "offset")
+        row = F.coalesce("e.after", "e.before")
+        newest = Window.partitionBy("row.id").orderBy(F.desc("e.source.pos"), F.desc("offset"))
+        source = (
+            changes.withColumn("row", row)
+            .withColumn("n", F.row_number().over(newest))
+            .filter("n = 1")
+            .select("row.*", F.col("e.op").alias("op"))
+        )
+        values = {name: f"s.{name}" for name in COLUMNS}
+        (
+            SparkDelta.forPath(session, str(self.folder / "d" / table))
+            .alias("t")
+            .merge(source.alias("s"), "t.id = s.id")
+            .whenMatchedDelete("s.op = 'd'")
+            .whenMatchedUpdate("s.op <> 'd'", set=values)
+            .whenNotMatchedInsert("s.op <> 'd'", values=values)
+            .execute()
+        )
+
+
+class Lean:
+    """delta-rs in one Python process: messages parsed by the standard library. No order beyond arrival, no
+    identity, no guards: what the same work costs at the least.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._opened: dict[str, DeltaTable] = {}
+
+    def take(self, messages: Path, tables: Sequence[str]) -> None:
+        """One batch."""
+        newest: dict[str, dict[int, dict[str, Any]]] = {table: {} for table in tables}
+        for value in pq.read_table(messages, columns=["value"])["value"].to_pylist():
+            envelope = json.loads(value)
+            row = envelope["after"] or envelope["before"]
+            newest[envelope["source"]["table"]][row["id"]] = {**row, "op": envelope["op"]}
+        values = {name: f"s.{name}" for name in COLUMNS}
+        for table, rows in newest.items():
+            if not rows:
+                continue
+            at = self._opened.setdefault(table, DeltaTable(self.folder / "d" / table))
+            source = pa.Table.from_pylist(list(rows.values()), schema=arrow_schema(op=True))
+            (
+                at.merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+                .when_matched_delete("s.op = 'd'")
+                .when_matched_update(values, "s.op <> 'd'")
+                .when_not_matched_insert(values, "s.op <> 'd'")
+                .execute()
+            )
+
+
+class Ingest:
+    """The project itself: the spine as it runs, manifest included, without Kafka before it."""
+
+    def __init__(
+        self, session: SparkSession, folder: Path, work: Workload, engine: str = "auto"
+    ) -> None:
+        self.folder = folder
+        self.session = session
+        self._log = _Log(session, work)
+        pipeline = config.parse(
+            json.dumps(
+                {
+                    "name": "b",
+                    "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
+                    "kafka": {"bootstrap_servers": "none:1"},
+                    "connect": {"url": "http://none"},
+                    "lake": {"path": str(folder)},
+                    "spark": {"merge_engine": engine},
+                }
+            )
+        )
+        self.batches = Batches(
+            session,
+            pipeline,
+            log=self._log,
+            schemas=self._log,
+            committer=Committer(1),
+            newest=None,
+            report=lambda _: None,
+            requests=Requests(pipeline),
+        )
+        self.batches.checkpoint_id = "bench"
+
+    def take(self, messages: Path, _: Sequence[str]) -> None:
+        """One batch."""
+        ends = self._log.next(messages)
+        self.batches.apply(self._log.read(ends), len(self._log.batches) - 1)
+
+    def again(self) -> None:
+        """The newest batch once more, as after a crash that lost only Spark's own note of it."""
+        self.batches.apply(self._log.read(self._log.batches[-1]), len(self._log.batches) - 1)
+
+
+class _Log:
+    """`ports.Log` and `ports.Schemas` over Parquet files of messages."""
+
+    def __init__(self, session: SparkSession, work: Workload) -> None:
+        self.session = session
+        self.catalog = Catalog()
+        self.offset = 0
+        self.batches: list[dict[Place, tuple[int, int]]] = []
+        self._ends: dict[Place, int] = {}
+        self._files: dict[int, Path] = {}
+        for record in work.schema_records():
+            self.catalog.add(record, 0, self.offset)
+            self.offset += 1
+
+    def next(self, messages: Path) -> dict[Place, tuple[int, int]]:
+        held = pq.read_table(messages, columns=["topic", "offset"])
+        found = held.group_by("topic").aggregate([("offset", "min"), ("offset", "max")]).to_pylist()
+        taken = {(r["topic"], 0): (r["offset_min"], r["offset_max"] + 1) for r in found}
+        for place, (start, end) in taken.items():
+            assert self._ends.get(place, start) == start, place
+            self._ends[place] = end
+        self._files[len(self.batches)] = messages
+        self.batches.append(
+            {**{p: (e, e) for p, e in self._ends.items()}, **taken}  # those that stand still, too
+        )
+        return self.batches[-1]
+
+    def read(self, _: Any) -> DataFrame:
+        return self.session.read.parquet(str(self._files[len(self.batches) - 1]))
+
+    def taken(self, spark_batch: int) -> tuple[Mapping[Place, tuple[int, int]], bool]:
+        return self.batches[spark_batch], False
+
+    def read_to_end(self) -> None:
+        """It is all there."""
+
+    def ends(self, _: Sequence[str] | None = None) -> Mapping[Place, int]:
+        return self._ends
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(topics, "id")
+
+    def publish(self, ends: Mapping[Place, int]) -> None:
+        """Nobody watches."""
+
+
+Contestant = HandWritten | Lean | Ingest
+Making = Callable[[], Contestant]

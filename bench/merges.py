@@ -1,0 +1,147 @@
+"""One batch into many tables, or into a large one: this project beside others, interleaved in one run.
+
+    PYTHONPATH=. .venv/bin/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
+    PYTHONPATH=. .venv/bin/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3
+
+Prints medians of wall time and of CPU seconds (of this process and its JVM); ends with an error when a
+contestant's tables are not what the changes make of them. Nothing else should run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from bench.contestants import STOCK, Contestant, HandWritten, Ingest, Lean
+from bench.workload import COLUMNS, Workload
+from ingest import session
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--changes", type=int, default=1000, help="to each table, in a batch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
+    parser.add_argument("--only", nargs="*", default=["stock", "tuned", "ingest", "lean"])
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
+        folder = Path(name)
+        log = folder / "spark.log"
+        spark = session.create("bench", master="local[2]", driver_memory="4g", conf={}, log=log)
+        work = Workload(given.tables, given.rows, given.changes)
+        makers = {
+            "stock": lambda at: HandWritten(spark, at, STOCK, 1),
+            "tuned": lambda at: HandWritten(spark, at, {}, 2),
+            "ingest": lambda at: Ingest(spark, at, work),
+            "ingest-spark": lambda at: Ingest(spark, at, work, "spark"),
+            "lean": Lean,
+        }
+        contestants: dict[str, Contestant] = {}
+        for who in given.only:
+            work.fill(spark, folder / who, ours=who.startswith("ingest"))
+            contestants[who] = makers[who](folder / who)
+        took: dict[str, list[tuple[float, float]]] = {who: [] for who in contestants}
+        for number in range(given.warm + given.rounds):
+            messages = work.batch(folder / f"batch{number}.parquet")
+            for who, contestant in _turned(list(contestants.items()), number):
+                wall, cpu = time.perf_counter(), _cpu()
+                contestant.take(messages, work.names)
+                spent = time.perf_counter() - wall, _cpu() - cpu
+                print(
+                    f"round {number}: {who:<13} {spent[0]:8.2f} s  cpu {spent[1]:8.2f} s",
+                    flush=True,
+                )
+                if number >= given.warm:
+                    took[who].append(spent)
+        again = _again(contestants, given.rounds)
+        _verify(work, contestants)
+        medians = {
+            who: [statistics.median(each) for each in zip(*spent, strict=True)]
+            for who, spent in took.items()
+        }
+        base = medians.get("stock", next(iter(medians.values())))
+        print(
+            f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
+        )
+        for who, (wall, cpu) in medians.items():
+            ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
+            print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  {ratio}")
+        if again is not None:
+            part = again / medians["ingest"][0]
+            print(f"a batch that is applied already: {again:.3f} s, {part:.3f} of its first time")
+        if given.json:
+            facts = {**vars(given), "json": str(given.json), "took": took, "again": again}
+            given.json.write_text(json.dumps(facts, indent=1))
+        spark.stop()
+
+
+def _turned(of: list[tuple[str, Contestant]], number: int) -> list[tuple[str, Contestant]]:
+    turn = number % len(of)
+    return of[turn:] + of[:turn]
+
+
+def _again(contestants: dict[str, Contestant], rounds: int) -> float | None:
+    ours = contestants.get("ingest")
+    if not isinstance(ours, Ingest):
+        return None
+    took = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        ours.again()
+        took.append(time.perf_counter() - started)
+    return statistics.median(took)
+
+
+def _verify(work: Workload, contestants: dict[str, Contestant]) -> None:
+    for index, table in enumerate(work.names):
+        count, touched = work.expected(index)
+        for who, contestant in contestants.items():
+            found = DeltaTable(contestant.folder / "d" / table).to_pyarrow_table(
+                columns=list(COLUMNS)
+            )
+            keys = pc.is_in(found["id"], value_set=_keys(touched))
+            rows = {row["id"]: row for row in found.filter(keys).to_pylist()}
+            if found.num_rows != count or rows != touched:
+                sys.exit(f"{who}: {table} is not what the changes make of it")
+    print("every table of every contestant holds what the changes make of it")
+
+
+def _keys(touched: dict[int, object]) -> pa.Array:
+    return pa.array(list(touched), pa.int64())
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and its children, the JVM among them."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found: dict[int, tuple[int, float]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(stat.parent.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / ticks)
+    mine, total = {os.getpid()}, 0.0
+    grown = True
+    while grown:
+        more = {pid for pid, (parent, _) in found.items() if parent in mine} - mine
+        grown, mine = bool(more), mine | more
+    for pid in mine & set(found):
+        total += found[pid][1]
+    return total
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Tables of one shape and seeded changes to them, as Debezium writes them; and what they come to."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ingest import merge
+from ingest.catalog import SchemaVersion
+from ingest.mysql_types import Column
+from ingest.position import Position
+from ingest.table import LakeTable
+from ingest.topics import TableId
+
+COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
+SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"
+_DELTA = "id bigint, customer int, amount double, status string, note string, changed bigint"
+_MYSQL = (("BIGINT", 0), ("INT", 0), ("DOUBLE", 0), ("VARCHAR", 20), ("VARCHAR", 80), ("BIGINT", 0))
+_NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+_START = 1000  # byte position of the state that the tables begin with
+
+
+def arrow_schema(*, op: bool = False) -> pa.Schema:
+    """The columns of a row; with ``op`` that of the change."""
+    kinds = [pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.string(), pa.int64()]
+    fields = list(zip(COLUMNS, kinds, strict=True))
+    return pa.schema([*fields, *([("op", pa.string())] if op else [])])
+
+
+@dataclass
+class Workload:
+    """``tables`` tables of ``rows`` rows, and batches of ``changes`` changes to each: 20 inserts, 60 updates
+    and 20 deletes in a hundred, keys at random.
+    """
+
+    tables: int
+    rows: int
+    changes: int
+    seed: int = 20261122
+    _state: list[dict[int, dict[str, Any] | None]] = field(default_factory=list)
+    """What batches made of the keys that they touched."""
+    _position: int = _START
+    _offset: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The tables."""
+        return [f"t{index:03d}" for index in range(self.tables)]
+
+    def schema_records(self) -> list[dict[str, Any]]:
+        """What the schema-change topic holds."""
+        columns = [
+            {"name": name, "typeName": kind, "length": length or None, "optional": name != "id"}
+            for name, (kind, length) in zip(COLUMNS, _MYSQL, strict=True)
+        ]
+        body = {"columns": columns, "primaryKeyColumnNames": ["id"]}
+        at = {"file": "binlog.000001", "pos": _START, "row": 0, "snapshot": "true"}
+        return [
+            {
+                "source": at,
+                "ddl": "CREATE TABLE …",
+                "tableChanges": [{"type": "CREATE", "id": f'"d"."{name}"', "table": body}],
+            }
+            for name in self.names
+        ]
+
+    def fill(self, session: SparkSession, folder: Path, *, ours: bool) -> None:
+        """Write the tables as they are at the beginning, in key order, a file per half million rows."""
+        rows = session.range(self.rows).select(*_first_row())
+        rows = rows.repartitionByRange(max(1, self.rows // 500_000), "id").sortWithinPartitions(
+            "id"
+        )
+        if ours:
+            place = f"named_struct('epoch', 0, 'file', 1, 'pos', {_START}, 'row', 0, 'part', 1)"
+            meta = f"named_struct('position', {place}, 'op', 'r', 'committed_at', timestamp'2026-01-01')"
+            rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {merge.META_TYPE})"))
+        for name in self.names:
+            path = str(folder / "d" / name)
+            if ours:
+                LakeTable(session, path).create(_version(name), ("id",))
+            rows.write.format("delta").mode("append").save(path)
+
+    def batch(self, file: Path) -> Path:
+        """The next batch's messages, as a Parquet file."""
+        rng = random.Random(f"{self.seed} {self._offset}")
+        if not self._state:
+            self._state = [{} for _ in range(self.tables)]
+        messages = []
+        for index, name in enumerate(self.names):
+            for n in range(self.changes):
+                self._position += 100
+                messages.append(self._change(rng, index, name, self._offset + n))
+        self._offset += self.changes
+        names = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
+        kinds = [pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", "UTC"), pa.binary()]
+        schema = pa.schema(list(zip(names, [*kinds, pa.binary(), pa.string()], strict=True)))
+        pq.write_table(pa.Table.from_pylist(messages, schema=schema), file)
+        return file
+
+    def _change(self, rng: random.Random, index: int, name: str, offset: int) -> dict[str, Any]:
+        state, kind = self._state[index], rng.random()
+        key = self.rows + offset if kind < 0.2 else rng.randrange(self.rows)
+        before = state[key] if key in state else (_plain(key) if key < self.rows else None)
+        after = {
+            **_plain(key),
+            "amount": rng.random(),
+            "note": f"n{rng.random()}",
+            "changed": offset,
+        }
+        if kind >= 0.8 and before is not None:
+            op, after_ = "d", None
+        else:
+            op, after_ = ("c" if before is None else "u"), after
+        state[key] = after_
+        value = {
+            "before": before,
+            "after": after_,
+            "source": {
+                "db": "d",
+                "table": name,
+                "file": "binlog.000001",
+                "pos": self._position,
+                "row": 0,
+                "snapshot": None,
+                "ts_us": 1_767_225_600_000_000,
+                "gtid": f"uuid:{self._position}",
+            },
+            "op": op,
+        }
+        return {
+            "topic": f"b.d.{name}",
+            "partition": 0,
+            "offset": offset,
+            "timestamp": _NOW,
+            "key": json.dumps({"id": key}).encode(),
+            "value": json.dumps(value).encode(),
+            "run": "run",
+        }
+
+    def expected(self, index: int) -> tuple[int, dict[int, dict[str, Any]]]:
+        """(rows, the touched ones that are there) of a table after all batches."""
+        touched = self._state[index] if self._state else {}
+        gone = sum(1 for key, row in touched.items() if row is None and key < self.rows)
+        new = sum(1 for key, row in touched.items() if row is not None and key >= self.rows)
+        return self.rows - gone + new, {k: row for k, row in touched.items() if row is not None}
+
+
+def _plain(key: int) -> dict[str, Any]:
+    values = (key, key % 1000, key / 8, "new", f"note of {key}", 0)
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _first_row() -> list[Any]:
+    texts = (
+        "id",
+        "CAST(id % 1000 AS INT) AS customer",
+        "id / 8 AS amount",
+        "'new' AS status",
+        "concat('note of ', id) AS note",
+        "CAST(0 AS BIGINT) AS changed",
+    )
+    return [F.expr(text) for text in texts]
+
+
+def _version(name: str) -> SchemaVersion:
+    columns = tuple(
+        Column(column, kind, length or None, None, optional=column != "id")
+        for column, (kind, length) in zip(COLUMNS, _MYSQL, strict=True)
+    )
+    return SchemaVersion(TableId("d", name), Position(0, 1, _START), "CREATE", columns, ("id",), "")
