@@ -13,20 +13,18 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, evolve, multiset, quarantine, snapshots
+from ingest import decode, dedup, evolve, snapshots
 from ingest.admission import admitted
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.failpoints import reached
-from ingest.kept import free, keep
 from ingest.manifest import Entry, TableState
-from ingest.merging import MULTISET, Merging, Source, spark_merge
+from ingest.merging import Merging, Source
 from ingest.names import (
     RESERVED_COLUMN,
     app_id,
     join,
-    quarantine_path,
     quoted,
     table_folder,
 )
@@ -68,7 +66,8 @@ class Applier:
     """What tables were last made to fit; a change by anybody else ends the run (``foreign``)."""
 
     def __post_init__(self) -> None:
-        self._merging = Merging(self.committer, self.pipeline.spark.merge_engine)
+        wanted = self.pipeline.spark.merge_engine
+        self._merging = Merging(self.session, self.committer, self.pipeline.lake.path, wanted)
 
     @property
     def collects(self) -> bool:
@@ -225,43 +224,15 @@ class Applier:
             return unknown
         good = one.changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.followed]
+        source = Source(good, one.rows, size)
         if key:
             types = decode.RowSchema.of(step.version.columns).delta_types
             typed_key = {name: types[name] for name in key}
-            source = Source(good, one.rows, size)
             self._merging.mirror(target, source, columns, typed_key, write)
         else:
-            self.committer.once(
-                target, write, lambda: self._merge_multiset(target, good, columns, write)
-            )
+            self._merging.multiset(target, source, columns, write)
         reached("step_committed", write.batch, str(table))
         return unknown
-
-    def _merge_multiset(
-        self,
-        target: LakeTable,
-        changes: DataFrame,
-        columns: list[str],
-        step: Identity,
-    ) -> None:
-        net = multiset.net_changes(dedup.once(changes))
-        source = keep(multiset.numbered(net, target.frame()))
-        try:
-            absent = multiset.missing(source)
-            if not absent.isEmpty():
-                # In a session of its own: this one is about to carry the MERGE's identity.
-                app = f"{step.app_id}-absent"
-                self.committer.append_once(
-                    sibling(self.session),
-                    quarantine_path(self.pipeline.lake.path),
-                    quarantine.SCHEMA,
-                    quarantine.rows(absent, step.batch),
-                    Identity(app, step.batch, step.step, step.note),
-                )
-            spark_merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
-        finally:
-            free(source)
-        self._merging.choices[target.path] = MULTISET
 
     def _evolve(
         self, target: LakeTable, step: Step, key: tuple[str, ...], change: Identity, fill: Identity

@@ -7,7 +7,7 @@ column of its own, and Arrow picks the winners.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import reduce
 
@@ -106,3 +106,41 @@ def winners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     table = pa.table([*(ordered[name] for name in key), numbers], names=[*keys, "n"])
     last = table.group_by(keys).aggregate([("n", "max")])["n_max"]
     return ordered.take(last)
+
+
+class AbsentError(Exception):
+    """A change removes a row that the table does not hold."""
+
+
+def numbered(net: pa.Table, held: Mapping[str, int], op: str) -> pa.Table:
+    """Net changes (``multiset.net_changes``) as the source rows of a multiset's MERGE, in the driver.
+
+    ``held``: content to the highest ordinal in the table. ``op``: the name of the column that says whether
+    a row is to be inserted (``c``) or deleted (``d``). Raises :class:`AbsentError`.
+    """
+    places: list[int] = []
+    ordinals: list[int] = []
+    ops: list[str] = []
+    contents, deltas = net["content"].to_pylist(), net["delta"].to_pylist()
+    for place, (content, delta) in enumerate(zip(contents, deltas, strict=True)):
+        have = held.get(content, 0)
+        if have + delta < 0:
+            raise AbsentError
+        first, last = sorted((have, have + delta))
+        for ordinal in range(first + 1, last + 1):
+            places.append(place)
+            ordinals.append(ordinal)
+            ops.append("c" if delta > 0 else "d")
+    rows = net.take(pa.array(places, pa.int64())).combine_chunks()
+    of = {name: _whole(rows[name]) for name in ("position", "op", "committed_at", "content")}
+    meta = pa.StructArray.from_arrays(
+        [*of.values(), pa.array(ordinals, pa.int64())], names=[*of, "ordinal"]
+    )
+    row = _whole(rows["row"])
+    names = [*(field.name for field in row.type), RESERVED_COLUMN, op]
+    return pa.Table.from_arrays([*row.flatten(), meta, pa.array(ops, pa.string())], names=names)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)

@@ -11,7 +11,7 @@ successor's fence included, makes it fail (capability test).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     PostCommitHookProperties,
+    QueryBuilder,
     Transaction,
     write_deltalake,
 )
@@ -28,7 +29,7 @@ from deltalake.exceptions import CommitFailedError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.merge import MergePlan
-from ingest.names import Marker
+from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
 from ingest.storage import local_folder
 from ingest.table import LakeTable
@@ -84,6 +85,17 @@ class DirectTable:
         """Bytes of its files."""
         files = pa.table(self._known().get_add_actions())
         return sum(files["size_bytes"].to_pylist())
+
+    def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
+        """Of a multiset: content to its highest ordinal, for those of these that are there."""
+        asked = ", ".join(f"'{content}'" for content in contents)  # hashes, so nothing to escape
+        sql = (
+            f"SELECT {RESERVED_COLUMN}['content'] AS content, "
+            f"max({RESERVED_COLUMN}['ordinal']) AS ordinal FROM t "
+            f"WHERE {RESERVED_COLUMN}['content'] IN ({asked}) GROUP BY 1"
+        )
+        found = QueryBuilder().register("t", self._known()).execute(sql)
+        return {row["content"]: row["ordinal"] for row in pa.table(found.read_all()).to_pylist()}
 
     @contextmanager
     def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:

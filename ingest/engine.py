@@ -15,6 +15,9 @@ Wanted = Literal["auto", "spark", "delta-rs"]
 MAX_BYTES = 256 * 2**20
 """Of a batch's JSON for one table: its rows pass through the driver's memory, about as large again."""
 
+MAX_BYTES_WITHOUT_KEY = 8 * 2**20
+"""The same for a table without a key, whose rows are numbered one by one."""
+
 MAX_TABLE = 4 * 2**30
 """Bytes of a table's files, which a MERGE on random keys reads all of."""
 
@@ -27,7 +30,9 @@ _APPROXIMATE = ("float", "double")
 
 @dataclass(frozen=True)
 class MergeFacts:
-    """One table's MERGE in one batch. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key."""
+    """One table's MERGE in one batch. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key,
+    empty for a table without one.
+    """
 
     local: bool
     features: frozenset[str] = frozenset()
@@ -62,6 +67,8 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
         return Choice("delta-rs", "the pipeline file says so")
     if facts.bytes_of_changes > MAX_BYTES:
         return Choice("spark", f"{facts.bytes_of_changes / 2**20:,.0f} MiB of changes in one batch")
+    if not facts.key and facts.bytes_of_changes > MAX_BYTES_WITHOUT_KEY:
+        return Choice("spark", "it has no key, and a batch brings many changes")
     if facts.table_bytes > MAX_TABLE:
         return Choice("spark", f"the table has {facts.table_bytes / 2**30:,.1f} GiB")
     return Choice("delta-rs", "it fits into one machine's memory")

@@ -7,7 +7,7 @@ order in between; the ordinals of a content stay without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -114,13 +114,17 @@ def missing(source: DataFrame) -> DataFrame:
     return source.filter(absent).select(f"{quoted(LAST_CHANGE)}.*", reason)
 
 
-def multiset_plan(columns: Sequence[str]) -> MergePlan:
-    """The plan for a multiset: (content, ordinal) is the key."""
+def multiset_plan(
+    columns: Sequence[str], op: str = _OP, quoted: Callable[[str], str] = quoted
+) -> MergePlan:
+    """The plan for a multiset: (content, ordinal) is the key. ``op``: the column that says whether to
+    insert or delete; ``quoted``: how the engine that is to run it quotes names.
+    """
     meta = RESERVED_COLUMN
     return MergePlan(
         match=f"t.{meta}.content = s.{meta}.content AND t.{meta}.ordinal = s.{meta}.ordinal",
-        delete_when=f"s.{quoted(_OP)} = 'd'",
+        delete_when=f"s.{quoted(op)} = 'd'",
         update_when="",
-        insert_when=f"s.{quoted(_OP)} = 'c'",
+        insert_when=f"s.{quoted(op)} = 'c'",
         assignments={quoted(name): f"s.{quoted(name)}" for name in [*columns, meta]},
     )

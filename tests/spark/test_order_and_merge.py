@@ -1,14 +1,17 @@
 """`dedup`, `merge` and `multiset`: order, winners, and what a MERGE makes of them."""
 
+from itertools import count
+
 import pytest
 from chispa import assert_df_equality
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, merge, multiset
+from ingest import decode, dedup
 from ingest.catalog import SchemaVersion
+from ingest.commit import Committer, Identity
 from ingest.manifest import HighWater
-from ingest.merging import spark_merge
+from ingest.merging import Merging, Source
 from ingest.mysql_types import Column
 from ingest.position import Position
 from ingest.source import SCHEMA
@@ -103,14 +106,20 @@ def test_a_repeated_change_counts_once_and_equal_snapshot_rows_each(spark):
     assert dedup.once(changes(spark, rows)).count() == 3
 
 
-@pytest.fixture
-def mirror(spark, tmp_path):
+ENGINES = ["spark", "delta-rs"]
+
+
+@pytest.fixture(params=ENGINES)
+def mirror(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
+    merging, batches = Merging(spark, Committer(1), str(tmp_path), request.param), count(1)
 
     def apply(*rows):
-        source = merge.mirror_source(dedup.winners(changes(spark, list(rows)), ["id"]))
-        spark_merge(table, source, merge.mirror_plan(["id", V], ["id"]))
+        source = Source(changes(spark, list(rows)), None, 100)
+        identity = Identity("app", next(batches))
+        merging.mirror(table, source, ["id", V], {"id": "int"}, identity)
+        assert merging.choices[table.path].engine == request.param
         return {row.id: row[V] for row in table.frame().collect()}
 
     return apply
@@ -141,16 +150,23 @@ def test_the_same_changes_again_change_nothing(mirror):
     assert mirror(*rows) == mirror(*rows)
 
 
-@pytest.fixture
-def bag(spark, tmp_path):
+@pytest.fixture(params=ENGINES)
+def bag(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
+    merging, batches = Merging(spark, Committer(1), str(tmp_path), request.param), count(1)
+    waiting = str(tmp_path / "_ingest" / "quarantine")
 
     def apply(*rows):
-        net = multiset.net_changes(changes(spark, list(rows), with_before=True))
-        source = multiset.numbered(net, table.frame()).persist()
-        missing = multiset.missing(source).count()
-        spark_merge(table, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(["id", V]))
+        batch = next(batches)
+        source = Source(changes(spark, list(rows), with_before=True), None, 100)
+        merging.multiset(table, source, ["id", V], Identity("app", batch))
+        missing = 0
+        if DeltaTable.isDeltaTable(spark, waiting):
+            held = spark.read.format("delta").load(waiting)
+            missing = held.filter(F.col("batch_id") == batch).count()
+        engine = "spark" if missing else request.param
+        assert merging.choices[table.path].engine == engine
         found = sorted((row.id, row[V]) for row in table.frame().collect())
         ordinals = (
             table.frame()
