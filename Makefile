@@ -38,6 +38,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@mkdir -p $(SOAK)
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
+	@INGEST_MUTANTS=all INGEST_MERGE_ENGINE=spark $(BIN)/pytest tests/conformance/test_scenarios.py --timeout=0
 	@$(BIN)/python -m tests.ddl.marathon --ledger $(SOAK)/ddl.jsonl
 	@$(BIN)/python -m tests.ddl.columns
 	@$(BIN)/python -m tests.kills.resends
