@@ -27,8 +27,11 @@ def unreadable():
         cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
         return F.coalesce(original(image, raw, schema), cannot)
 
+    # Readers are built once per schema and job; the mended one is another job's.
+    decode._reading.cache_clear()
     with patch.object(decode, "_row_reason", reason):
         yield
+    decode._reading.cache_clear()
 
 
 class Lake:
