@@ -31,7 +31,7 @@ from ingest.names import (
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps
-from ingest.storage import is_local
+from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_batch import StepBatch, TableBatch
 from ingest.topics import TableId
@@ -72,7 +72,7 @@ class Applier:
     @property
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
-        return self._merging.wanted != "spark" and is_local(self.pipeline.lake.path)
+        return self._merging.wanted != "spark" and within_delta_rs_s_reach(self.pipeline.lake.path)
 
     def prepare(
         self,

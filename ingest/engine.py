@@ -30,11 +30,11 @@ _APPROXIMATE = ("float", "double")
 
 @dataclass(frozen=True)
 class MergeFacts:
-    """One table's MERGE in one batch. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key,
+    """One table's MERGE in one batch. ``reachable``: by delta-rs. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key,
     empty for a table without one.
     """
 
-    local: bool
+    reachable: bool
     features: frozenset[str] = frozenset()
     table_bytes: int = 0
     bytes_of_changes: int = 0
@@ -57,8 +57,8 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
     unknown = sorted(facts.features - WRITABLE)
     if wanted == "spark":
         return Choice("spark", "the pipeline file says so")
-    if not facts.local:
-        return Choice("spark", "the lake is not in a local folder")
+    if not facts.reachable:
+        return Choice("spark", "it is not in a local folder with a plain name")
     if unknown:
         return Choice("spark", f"delta-rs does not write {', '.join(unknown)}")
     if any(kind in _APPROXIMATE for kind in facts.key):

@@ -18,7 +18,7 @@ from ingest.kept import free, keep
 from ingest.merge import MergePlan
 from ingest.names import quarantine_path, quoted_for_delta_rs
 from ingest.session import sibling
-from ingest.storage import is_local
+from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 
@@ -139,8 +139,9 @@ class Merging:
     def _look(
         self, target: LakeTable, key: tuple[str, ...], size: int
     ) -> tuple[DirectTable | None, MergeFacts]:
-        if self.wanted == "spark" or not is_local(target.path):
-            return None, MergeFacts(is_local(target.path))
+        reachable = within_delta_rs_s_reach(target.path)
+        if self.wanted == "spark" or not reachable:
+            return None, MergeFacts(reachable)
         direct = self._opened.setdefault(target.path, DirectTable(target))
         direct.version()
         return direct, MergeFacts(True, direct.features(), direct.size(), size, key)

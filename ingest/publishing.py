@@ -12,7 +12,7 @@ from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.manifest import Entry
 from ingest.names import manifest_path
-from ingest.storage import is_local
+from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 
@@ -25,7 +25,7 @@ class Publisher:
         self._session = session
         self._committer = committer
         self._table = LakeTable(session, manifest_path(lake))
-        self._direct = DirectTable(self._table) if is_local(lake) else None
+        self._direct = DirectTable(self._table) if within_delta_rs_s_reach(lake) else None
 
     def add(self, entry: Entry, identity: Identity) -> None:
         """Publish a batch, unless it is published."""

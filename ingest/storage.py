@@ -84,6 +84,13 @@ def files_at(path: str) -> Files:
     return Storage(spark, path)
 
 
+def within_delta_rs_s_reach(path: str) -> bool:
+    """True for local folders but those whose name has a percent sign or a backslash: delta-rs (1.6.6)
+    decodes the one once too often and takes the other for a slash, so it would look into another folder.
+    """
+    return is_local(path) and not {"%", "\\"} & set(str(local_folder(path)))
+
+
 def local_folder(path: str) -> Path:
     """The folder of a local path or `file:` URI."""
     return Path(path.removeprefix("file://").removeprefix("file:"))

@@ -20,7 +20,7 @@ from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
 from ingest.names import RESERVED_COLUMN, needs_mapping, quoted
 from ingest.schema_commit import APP_ID, VERSION
-from ingest.storage import Storage, is_local, local_folder
+from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 
 KEY_PROPERTY = "ingest.key"
 SOURCE_PROPERTY = "ingest.source"
@@ -74,7 +74,7 @@ class LakeTable:
         """Schema, properties, version. In a local folder without Spark, which after a commit by delta-rs would
         have to read the log in a job.
         """
-        if is_local(self.path):
+        if within_delta_rs_s_reach(self.path):
             table = DeltaLake(local_folder(self.path))
             schema = StructType.fromJson(json.loads(table.schema().to_json()))
             return schema, table.metadata().configuration, table.version()

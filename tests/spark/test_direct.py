@@ -12,10 +12,10 @@ from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.merging import spark_merge
+from ingest.merging import Merging, Source, spark_merge
 from ingest.mysql_types import Column, column_type
 from ingest.names import Marker, quoted_for_delta_rs
-from ingest.position import Position
+from ingest.position import SQL_TYPE, Position
 from ingest.table import LakeTable
 from ingest.topics import TableId
 
@@ -227,3 +227,25 @@ def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, s
     marker = Marker(1, CHECKPOINT_EVERY + 1, 0).version
     assert LakeTable(spark, str(copy)).markers() == {APP: marker}
     assert DirectTable(LakeTable(spark, str(copy))).committed(APP) == marker
+
+
+@pytest.mark.parametrize("name", ["%5Fhidden", "a\\b", "plain", "ä b'#?"])
+def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, folder, name):
+    table = LakeTable(spark, str(folder / name))
+    version = SchemaVersion(
+        TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
+    )
+    table.create(version, ("id",))
+    assert table.describe().columns == {"id": "int"}
+    merging = Merging(spark, Committer(1), str(folder), "auto")
+    rows_of_one = spark.sql("SELECT 'c' op, 7 id").selectExpr(
+        "op",
+        f"CAST(named_struct('e', 0, 'f', 1, 'p', 60, 'r', 0, 'q', 1) AS {SQL_TYPE}) AS position",
+        "timestamp'2026-01-01' AS committed_at",
+        "struct(id) AS row",
+    )
+    source = Source(rows_of_one, None, 10)
+    merging.mirror(table, source, ["id"], {"id": "int"}, Identity(APP, 1))
+    assert [row.id for row in table.frame().collect()] == [7]
+    expected = "spark" if {"%", "\\"} & set(name) else "delta-rs"
+    assert merging.choices[table.path].engine == expected

@@ -5,7 +5,7 @@ import pytest
 from ingest.engine import MAX_BYTES, MAX_TABLE, MergeFacts, choose, may_prune
 
 SMALL = MergeFacts(
-    local=True,
+    reachable=True,
     features=frozenset({"timestampNtz"}),
     table_bytes=10**6,
     bytes_of_changes=1000,
@@ -24,7 +24,7 @@ def test_what_one_machine_holds_is_merged_in_the_driver():
 @pytest.mark.parametrize(
     ("facts", "because"),
     [
-        ({"local": False}, "local"),
+        ({"reachable": False}, "folder"),
         ({"features": frozenset({"typeWidening"})}, "typeWidening"),
         ({"key": ("bigint", "double")}, "floating-point"),
     ],
