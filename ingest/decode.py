@@ -325,14 +325,10 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
     if column.kind is Kind.JSON:
         return json_text(raw)
     if column.kind is Kind.GEOMETRY:
-        srid = F.coalesce(raw.getField("srid"), F.lit(0))
-        return F.when(
-            raw.isNotNull(),
-            F.struct(
-                srid.alias("srid"),
-                F.try_to_binary(raw.getField("wkb"), F.lit("base64")).alias("wkb"),
-            ),
-        )
+        wkb = F.try_to_binary(raw.getField("wkb"), F.lit("base64"))
+        # Nullable like every field: Arrow refuses one that is not, in a struct that may be null itself.
+        srid = F.when(raw.isNotNull(), F.coalesce(raw.getField("srid"), F.lit(0)))
+        return F.when(raw.isNotNull(), F.struct(srid.alias("srid"), wkb.alias("wkb")))
     return raw
 
 

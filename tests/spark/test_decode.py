@@ -8,11 +8,13 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ingest import decode
 from ingest.epochs import Epoch
 from ingest.mysql_types import Column
 from ingest.source import SCHEMA
+from ingest.type_table import ENTRIES
 from tests.support.events import message, raw
 
 
@@ -222,3 +224,19 @@ def test_column_names_with_dots_spaces_and_backquotes_are_only_names(spark):
     ).collect()
     assert row.reason is None
     assert row.row.asDict() == after
+
+
+def test_every_value_may_be_null_in_spark_s_eyes_whatever_its_type(spark):
+    columns = [replace(entry.column, name=f"c{n}") for n, entry in enumerate(ENTRIES)]
+    schema = decode.RowSchema.of(columns)
+    rows = decode.typed(
+        decode.changes(spark.createDataFrame([], SCHEMA)), schema, with_before=False
+    )
+
+    def never(kind, name):
+        if isinstance(kind, StructType):
+            for field in kind.fields:
+                yield from [] if field.nullable else [f"{name}.{field.name}"]
+                yield from never(field.dataType, f"{name}.{field.name}")
+
+    assert list(never(rows.schema["row"].dataType, "row")) == []
