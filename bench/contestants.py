@@ -35,6 +35,9 @@ STOCK = {
 }
 """Spark's and Delta's own defaults, which `ingest.session` changes for a small machine."""
 
+TUNED = {"spark.databricks.delta.merge.materializeSource": "auto"}
+"""Those of `ingest.session`, but for one that a persisted batch does not go with."""
+
 _ENVELOPE = (
     f"before {SPARK_ROW}, after {SPARK_ROW}, op string, "
     "source struct<table: string, file: string, pos: bigint>"

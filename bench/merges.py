@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from bench.contestants import STOCK, Contestant, HandWritten, Ingest, Lean
+from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
 from bench.workload import COLUMNS, Workload
 from ingest import session
 
@@ -44,7 +44,7 @@ def main() -> None:
         work = Workload(given.tables, given.rows, given.changes)
         makers = {
             "stock": lambda at: HandWritten(spark, at, STOCK, 1),
-            "tuned": lambda at: HandWritten(spark, at, {}, 2),
+            "tuned": lambda at: HandWritten(spark, at, TUNED, 2),
             "ingest": lambda at: Ingest(spark, at, work),
             "ingest-spark": lambda at: Ingest(spark, at, work, "spark"),
             "lean": Lean,
@@ -61,7 +61,8 @@ def main() -> None:
                 contestant.take(messages, work.names)
                 spent = time.perf_counter() - wall, _cpu() - cpu
                 print(
-                    f"round {number}: {who:<13} {spent[0]:8.2f} s  cpu {spent[1]:8.2f} s",
+                    f"round {number}: {who:<13} {spent[0]:8.2f} s  cpu {spent[1]:8.2f} s  "
+                    f"{_stages(contestant)}",
                     flush=True,
                 )
                 if number >= given.warm:
@@ -86,6 +87,11 @@ def main() -> None:
             facts = {**vars(given), "json": str(given.json), "took": took, "again": again}
             given.json.write_text(json.dumps(facts, indent=1))
         spark.stop()
+
+
+def _stages(contestant: Contestant) -> str:
+    newest = contestant.batches.newest if isinstance(contestant, Ingest) else None
+    return ", ".join(f"{name} {took:.2f}" for name, took in newest.stages.items()) if newest else ""
 
 
 def _turned(of: list[tuple[str, Contestant]], number: int) -> list[tuple[str, Contestant]]:
