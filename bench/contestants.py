@@ -7,7 +7,7 @@ a Kafka record, up to the last commit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -215,4 +215,3 @@ class _Log:
 
 
 Contestant = HandWritten | Lean | Ingest
-Making = Callable[[], Contestant]

@@ -222,9 +222,8 @@ class Applier:
         unknown = self._evolve(target, step, key, change, fill)
         if not one.applicable:
             return unknown
-        good = one.changes.filter(F.col("reason").isNull())
         columns = [column.name for column in step.version.followed]
-        source = Source(good, one.rows, size)
+        source = Source(one.good, one.rows, size)
         if key:
             types = decode.RowSchema.of(step.version.columns).delta_types
             typed_key = {name: types[name] for name in key}

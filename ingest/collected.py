@@ -17,14 +17,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest import merge
+from ingest.engine import MAX_BYTES
 from ingest.names import RESERVED_COLUMN
 from ingest.table_batch import StepBatch, TableBatch
 
 TOGETHER = 16
 """Steps in one job: each has a column that is null for all others, so plans grow with the square."""
-
-MAX_BYTES = 256 * 2**20
-"""Of a batch's messages that may pass through the driver; as Arrow they take about as much again."""
 
 
 def look(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor, *, collect: bool) -> int:
@@ -49,8 +47,7 @@ def _brought(unread: DataFrame, tables: Sequence[TableBatch], pool: Executor) ->
             mine = part.filter(pc.equal(part["step"], place))
             one.applicable = mine.num_rows > (pc.sum(mine["bad"]).as_py() or 0)
             if not bad and _column(place) in part.column_names:
-                rows = mine[_column(place)].combine_chunks()
-                one.rows = pa.Table.from_arrays(rows.flatten(), names=[f.name for f in rows.type])
+                one.rows = pa.Table.from_struct_array(mine[_column(place)])
     return int(bad)
 
 
@@ -131,16 +128,11 @@ def numbered(net: pa.Table, held: Mapping[str, int], op: str) -> pa.Table:
             places.append(place)
             ordinals.append(ordinal)
             ops.append("c" if delta > 0 else "d")
-    rows = net.take(pa.array(places, pa.int64())).combine_chunks()
-    of = {name: _whole(rows[name]) for name in ("position", "op", "committed_at", "content")}
-    meta = pa.StructArray.from_arrays(
-        [*of.values(), pa.array(ordinals, pa.int64())], names=[*of, "ordinal"]
+    rows = net.take(pa.array(places, pa.int64()))
+    meta = rows.select(["position", "op", "committed_at", "content"])
+    meta = meta.append_column("ordinal", pa.array(ordinals, pa.int64())).to_struct_array()
+    return (
+        pa.Table.from_struct_array(rows["row"])
+        .append_column(RESERVED_COLUMN, meta)
+        .append_column(op, pa.array(ops, pa.string()))
     )
-    row = _whole(rows["row"])
-    names = [*(field.name for field in row.type), RESERVED_COLUMN, op]
-    return pa.Table.from_arrays([*row.flatten(), meta, pa.array(ops, pa.string())], names=names)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)

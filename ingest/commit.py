@@ -68,8 +68,8 @@ class Committer:
     ) -> bool:
         """Run ``act`` (one Delta command on the table) unless its commit is there.
 
-        ``may_do_nothing``: a DELETE that matches no row makes no commit, so it leaves no marker
-        either; again it would match nothing again.
+        ``may_do_nothing``: a DELETE that matches no row, or a MERGE by delta-rs that changes none, makes
+        no commit, so it leaves no marker either; again it would change nothing again.
 
         Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
         its marker, which would mean that something else stood in the session's configuration.

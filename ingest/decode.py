@@ -183,7 +183,7 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
     return rows.withColumns(parsed).withColumns(values).drop(*parsed)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # each holds objects of the JVM
 def _reading(
     schema: RowSchema, with_before: bool, _application: str
 ) -> tuple[dict[str, Column], dict[str, Column]]:

@@ -37,6 +37,9 @@ from ingest.table import LakeTable
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
 
+_PLAIN_WRITER = 2
+"""Invariants and append-only, which need nothing of a MERGE."""
+
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -156,6 +159,10 @@ class DirectTable:
             app_transactions=[Transaction(app_id, version)],
             max_commit_retries=0,
         )
+        # Before a commit: one that has failed may be made by Spark instead, one that has succeeded may not.
+        if self._opened.version() % CHECKPOINT_EVERY == 0 and self._opened.version():
+            self._opened.create_checkpoint()
+            self._opened.cleanup_metadata()
         try:
             act(self._opened, properties)
         except CommitFailedError:
@@ -163,9 +170,6 @@ class DirectTable:
             self._refuse_succeeded(app_id, version)
             by = Foreign(self.version(), "a commit at the same time")
             raise ForeignCommitError(self.path, by) from None
-        if self.version() % CHECKPOINT_EVERY == 0:
-            self._opened.create_checkpoint()
-            self._opened.cleanup_metadata()
 
     def _refuse_succeeded(self, app_id: str, version: int) -> None:
         assert self._opened is not None
@@ -183,7 +187,3 @@ class DirectTable:
         else:
             self._opened.update_incremental()
         return self._opened
-
-
-_PLAIN_WRITER = 2
-"""Invariants and append-only, which need nothing of a MERGE."""

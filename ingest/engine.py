@@ -13,7 +13,7 @@ Engine = Literal["spark", "delta-rs"]
 Wanted = Literal["auto", "spark", "delta-rs"]
 
 MAX_BYTES = 256 * 2**20
-"""Of a batch's JSON for one table: its rows pass through the driver's memory, about as large again."""
+"""Of messages whose rows pass through the driver's memory at once, about as large again there."""
 
 MAX_BYTES_WITHOUT_KEY = 8 * 2**20
 """The same for a table without a key, whose rows are numbered one by one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,19 +24,24 @@ from ingest.table import LakeTable
 
 @dataclass(frozen=True)
 class Source:
-    """What a step's MERGE is made from. ``changes``: columns of ``decode.typed``, none of them refused.
-    ``rows``: the same as source rows in the driver, where they are there. ``bytes``: of their messages.
+    """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``decode.typed``, none of
+    them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of
+    the messages.
     """
 
-    changes: DataFrame
+    changes: Callable[[], DataFrame]
     rows: pa.Table | None
     bytes: int
 
+    def winning(self, key: tuple[str, ...]) -> DataFrame:
+        """One source row per key."""
+        return merge.mirror_source(dedup.winners(self.changes(), key))
+
     def winners(self, key: tuple[str, ...]) -> pa.Table:
-        """One source row per key, in the driver."""
+        """The same in the driver."""
         if self.rows is not None:
             return collected.winners(self.rows, key)
-        return merge.mirror_source(dedup.winners(self.changes, key)).toArrow()
+        return self.winning(key).toArrow()
 
 
 @dataclass
@@ -62,24 +67,16 @@ class Merging:
         identity: Identity,
     ) -> None:
         """One winning change per key into a mirror. ``key``: its columns and their Delta types."""
-        direct, facts = self._look(target, tuple(key.values()), source.bytes)
-        choice = choose(self.wanted, facts)
-        if direct is not None and choice.engine == "delta-rs":
-            plan = merge.mirror_plan(columns, tuple(key), quoted_for_delta_rs)
-            prune = may_prune(facts.key)
+        names, kinds = tuple(key), tuple(key.values())
 
-            def act() -> None:
-                direct.merge(source.winners(tuple(key)), plan, prune=prune)
+        def by_delta_rs(direct: DirectTable) -> None:
+            plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
+            direct.merge(source.winners(names), plan, prune=may_prune(kinds))
 
-            try:
-                self.committer.once(direct, identity, act, may_do_nothing=True)
-            except DeltaError as failure:  # before its commit, so that nothing has happened
-                choice = Choice("spark", f"delta-rs could not: {str(failure)[:200]}")
-        if choice.engine == "spark":
-            plan = merge.mirror_plan(columns, tuple(key))
-            winning = merge.mirror_source(dedup.winners(source.changes, tuple(key)))
-            self.committer.once(target, identity, lambda: spark_merge(target, winning, plan))
-        self.choices[target.path] = choice
+        def by_spark() -> None:
+            spark_merge(target, source.winning(names), merge.mirror_plan(columns, names))
+
+        self._make(target, kinds, source.bytes, identity, by_delta_rs, by_spark)
 
     def multiset(
         self,
@@ -89,27 +86,42 @@ class Merging:
         identity: Identity,
     ) -> None:
         """Changes of a table without a key into its multiset."""
-        net = multiset.net_changes(dedup.once(source.changes))
-        direct, facts = self._look(target, (), source.bytes)
+        net = multiset.net_changes(dedup.once(source.changes()))
+
+        def by_delta_rs(direct: DirectTable) -> None:
+            found, op = net.toArrow(), _unused("_op", columns)
+            if found.num_rows:
+                held = direct.ordinals(found["content"].to_pylist())
+                plan = multiset.multiset_plan(columns, op, quoted_for_delta_rs)
+                direct.merge(collected.numbered(found, held, op), plan, prune=False)
+
+        def by_spark() -> None:
+            self._multiset_by_spark(target, net, columns, identity)
+
+        self._make(target, (), source.bytes, identity, by_delta_rs, by_spark)
+
+    def _make(
+        self,
+        target: LakeTable,
+        key: tuple[str, ...],
+        size: int,
+        identity: Identity,
+        by_delta_rs: Callable[[DirectTable], None],
+        by_spark: Callable[[], None],
+    ) -> None:
+        """One MERGE, by the engine that fits; by Spark where delta-rs turns out not to be able to."""
+        direct, facts = self._look(target, key, size)
         choice = choose(self.wanted, facts)
         if direct is not None and choice.engine == "delta-rs":
-
-            def act() -> None:
-                found, op = net.toArrow(), _unused("_op", columns)
-                if found.num_rows:
-                    held = direct.ordinals(found["content"].to_pylist())
-                    plan = multiset.multiset_plan(columns, op, quoted_for_delta_rs)
-                    direct.merge(collected.numbered(found, held, op), plan, prune=False)
-
             try:
+                act = partial(by_delta_rs, direct)
                 self.committer.once(direct, identity, act, may_do_nothing=True)
             except collected.AbsentError:
                 choice = Choice("spark", "a change removes a row that is not there")
             except DeltaError as failure:  # before its commit, so that nothing has happened
                 choice = Choice("spark", f"delta-rs could not: {str(failure)[:200]}")
         if choice.engine == "spark":
-            act_by_spark = partial(self._multiset_by_spark, target, net, columns, identity)
-            self.committer.once(target, identity, act_by_spark)
+            self.committer.once(target, identity, by_spark)
         self.choices[target.path] = choice
 
     def _multiset_by_spark(
@@ -148,7 +160,7 @@ class Merging:
 
 
 def _unused(name: str, columns: Sequence[str]) -> str:
-    """A name that no column has; engines may compare without regard to case."""
+    """A name that no column has; letters' case does not tell names apart, and delta-rs takes no NUL in them."""
     taken = {column.lower() for column in columns}
     while name in taken:
         name = f"_{name}"

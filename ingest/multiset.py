@@ -17,7 +17,9 @@ from ingest.names import RESERVED_COLUMN, quoted
 from ingest.position import SQL_TYPE
 
 LAST_CHANGE, _OP = "\x00last", "\x00op"
-"""Helper column of :func:`numbered`: the Kafka record of a content's last change."""
+"""Helper columns of :func:`numbered`: the Kafka record of a content's last change, and whether a row is to be
+inserted (``c``) or deleted (``d``). No MySQL column name may contain U+0000.
+"""
 
 _RECORD = ("database", "table", "topic", "partition", "offset", "timestamp", "key", "value", "run")
 
@@ -75,9 +77,9 @@ def net_changes(changes: DataFrame) -> DataFrame:
 def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     """Turn net changes into rows to insert and rows to delete, by (content, ordinal).
 
-    ``target``: the table as it is. Out: the source's columns, ``_ingest``, whether to
-    insert (``c``) or delete (``d``), and the last change. Copies to remove that the table does not hold come out with an ordinal of 0 or less;
-    ``missing`` counts them.
+    ``target``: the table as it is. Out: the source's columns, ``_ingest``, and the two helper columns.
+    Copies to remove that the table does not hold come out with an ordinal of 0 or less; ``missing`` finds
+    them.
     """
     held = (
         target.select(

@@ -185,7 +185,7 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
             topic = topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
             marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
             applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}
-    states = dict(newest.tables) if newest else {}
+    states = newest.tables if newest else {}
     waiting: dict[str, int] = {}
     for place, end in ends.items():
         name = place[0].removeprefix(f"{pipeline.name}.")

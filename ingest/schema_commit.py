@@ -39,7 +39,7 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
     none = jvm.scala.Option.empty()
     # Delta takes the note of a commit from the thread's active session, which a command would have set.
     sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession$")
-    sessions.__getattr__("MODULE$").setActiveSession(session._jsparkSession)
+    getattr(sessions, "MODULE$").setActiveSession(session._jsparkSession)
     transaction = delta_log(session, path).startTransaction(none, none)
     app, version = session.conf.get(APP_ID), int(session.conf.get(VERSION) or 0)
     # Asked for, so that Delta notes that we rely on it: a successor's fence is then a conflict.

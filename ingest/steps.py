@@ -125,7 +125,7 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
 @dataclass(frozen=True)
 class Applied:
     """A table as a batch left it. ``unknown``: what only MySQL knows of the DDLs in it, in words.
-    ``engine``: what made its MERGE, and why; empty when there was none.
+    ``engine``: what made its last MERGE, and why; empty while this job has made none.
     """
 
     table: TableId

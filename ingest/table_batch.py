@@ -39,6 +39,10 @@ class StepBatch:
             self._kept = keep(frame)
         return self._kept
 
+    def good(self) -> DataFrame:
+        """Those that can be applied."""
+        return self.changes.filter(F.col("reason").isNull())
+
     def leave_out(self, others: DataFrame) -> DataFrame:
         """Take those away that stand at the places of ``others``; returns what was kept before."""
         before = self.changes

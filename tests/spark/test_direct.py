@@ -244,7 +244,7 @@ def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, f
         "timestamp'2026-01-01' AS committed_at",
         "struct(id) AS row",
     )
-    source = Source(rows_of_one, None, 10)
+    source = Source(lambda: rows_of_one, None, 10)
     merging.mirror(table, source, ["id"], {"id": "int"}, Identity(APP, 1))
     assert [row.id for row in table.frame().collect()] == [7]
     expected = "spark" if {"%", "\\"} & set(name) else "delta-rs"

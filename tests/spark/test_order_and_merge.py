@@ -116,7 +116,8 @@ def mirror(spark, tmp_path, request):
     merging, batches = Merging(spark, Committer(1), str(tmp_path), request.param), count(1)
 
     def apply(*rows):
-        source = Source(changes(spark, list(rows)), None, 100)
+        made = changes(spark, list(rows))
+        source = Source(lambda: made, None, 100)
         identity = Identity("app", next(batches))
         merging.mirror(table, source, ["id", V], {"id": "int"}, identity)
         assert merging.choices[table.path].engine == request.param
@@ -159,7 +160,8 @@ def bag(spark, tmp_path, request):
 
     def apply(*rows):
         batch = next(batches)
-        source = Source(changes(spark, list(rows), with_before=True), None, 100)
+        made = changes(spark, list(rows), with_before=True)
+        source = Source(lambda: made, None, 100)
         merging.multiset(table, source, ["id", V], Identity("app", batch))
         missing = 0
         if DeltaTable.isDeltaTable(spark, waiting):
