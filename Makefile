@@ -27,11 +27,13 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(READY) ## measure: batches of the sample shop, of many tables, and MERGEs beside other ways to make them
+bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness beside other ways to do the work
 	@PYTHONPATH=. $(BIN)/python bench/batches.py
 	@PYTHONPATH=. $(BIN)/python bench/many_tables.py
 	@$(BIN)/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
 	@$(BIN)/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3 --warm 1
+	@$(BIN)/python -m bench.drains
+	@$(BIN)/python -m bench.freshness
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, mutants, drawn histories, random kills

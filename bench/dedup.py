@@ -10,9 +10,7 @@ tree), the state that Spark kept, and what was recognised; every lake has to end
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from bench.spent import by_command
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
 from tests.kills.faults.kafka_side import send_again
@@ -108,21 +105,7 @@ def changes(lab: Lab, count: int) -> None:
 def drain(lab: Lab) -> float:
     """`ingest run --once`; CPU seconds of the process and everything it started."""
     command = [sys.executable, "-m", "ingest", "run", str(lab.file), "--once"]
-    started = subprocess.Popen(
-        command, env={**os.environ, **lab.env}, stdout=subprocess.DEVNULL, cwd=lab.folder
-    )
-    spent: dict[int, float] = {}
-    while started.poll() is None:
-        try:
-            tree = [psutil.Process(started.pid)]
-            tree += tree[0].children(recursive=True)
-            spent |= {one.pid: sum(one.cpu_times()[:2]) for one in tree}
-        except psutil.NoSuchProcess:
-            pass
-        time.sleep(0.1)
-    if started.returncode:
-        sys.exit(f"ingest run ended with {started.returncode}")
-    return sum(spent.values())
+    return by_command(command, lab.folder, lab.env).cpu
 
 
 if __name__ == "__main__":

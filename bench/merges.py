@@ -3,15 +3,14 @@
     PYTHONPATH=. .venv/bin/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
     PYTHONPATH=. .venv/bin/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3
 
-Prints medians of wall time and of CPU seconds (of this process and its JVM); ends with an error when a
-contestant's tables are not what the changes make of them. Nothing else should run on the machine.
+Prints medians of wall time, of CPU seconds (of this process and its JVM), and of the apply: from the decoded
+winners to the last commit. Ends with an error when a contestant's tables are not what the changes make of them. Nothing else should run on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
+from bench.spent import cpu_seconds
 from bench.workload import COLUMNS, Workload
 from ingest import session
 
@@ -35,6 +35,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
     parser.add_argument("--only", nargs="*", default=["stock", "tuned", "ingest", "lean"])
+    parser.add_argument(
+        "--apart",
+        action="store_true",
+        help="the hand-written job computes its winners before the MERGE, so that this alone is timed",
+    )
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
@@ -43,8 +48,8 @@ def main() -> None:
         spark = session.create("bench", master="local[2]", driver_memory="4g", conf={}, log=log)
         work = Workload(given.tables, given.rows, given.changes)
         makers = {
-            "stock": lambda at: HandWritten(spark, at, STOCK, 1),
-            "tuned": lambda at: HandWritten(spark, at, TUNED, 2),
+            "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
+            "tuned": lambda at: HandWritten(spark, at, TUNED, 2, apart=given.apart),
             "ingest": lambda at: Ingest(spark, at, work),
             "ingest-spark": lambda at: Ingest(spark, at, work, "spark"),
             "lean": Lean,
@@ -53,16 +58,16 @@ def main() -> None:
         for who in given.only:
             work.fill(spark, folder / who, ours=who.startswith("ingest"))
             contestants[who] = makers[who](folder / who)
-        took: dict[str, list[tuple[float, float]]] = {who: [] for who in contestants}
+        took: dict[str, list[tuple[float, float, float]]] = {who: [] for who in contestants}
         for number in range(given.warm + given.rounds):
             messages = work.batch(folder / f"batch{number}.parquet")
             for who, contestant in _turned(list(contestants.items()), number):
-                wall, cpu = time.perf_counter(), _cpu()
+                wall, cpu = time.perf_counter(), cpu_seconds()
                 contestant.take(messages, work.names)
-                spent = time.perf_counter() - wall, _cpu() - cpu
+                spent = time.perf_counter() - wall, cpu_seconds() - cpu, contestant.applied
                 print(
                     f"round {number}: {who:<13} {spent[0]:8.2f} s  cpu {spent[1]:8.2f} s  "
-                    f"{_stages(contestant)}",
+                    f"apply {spent[2]:8.2f} s  {_stages(contestant)}",
                     flush=True,
                 )
                 if number >= given.warm:
@@ -77,9 +82,10 @@ def main() -> None:
         print(
             f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
         )
-        for who, (wall, cpu) in medians.items():
+        for who, (wall, cpu, applied) in medians.items():
             ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
-            print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  {ratio}")
+            ratio += f", {applied / base[2]:.3f} x in apply" if given.apart else ""
+            print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  apply {applied:8.2f} s  {ratio}")
         if again is not None:
             part = again / medians["ingest"][0]
             print(f"a batch that is applied already: {again:.3f} s, {part:.3f} of its first time")
@@ -127,26 +133,6 @@ def _verify(work: Workload, contestants: dict[str, Contestant]) -> None:
 
 def _keys(touched: dict[int, object]) -> pa.Array:
     return pa.array(list(touched), pa.int64())
-
-
-def _cpu() -> float:
-    """CPU seconds of this process and its children, the JVM among them."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    found: dict[int, tuple[int, float]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        found[int(stat.parent.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / ticks)
-    mine, total = {os.getpid()}, 0.0
-    grown = True
-    while grown:
-        more = {pid for pid, (parent, _) in found.items() if parent in mine} - mine
-        grown, mine = bool(more), mine | more
-    for pid in mine & set(found):
-        total += found[pid][1]
-    return total
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from ingest.topics import TableId
 
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
 SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"
-_DELTA = "id bigint, customer int, amount double, status string, note string, changed bigint"
+DELTA_TABLE = "id bigint, customer int, amount double, status string, note string, changed bigint"
+MYSQL_TABLE = "id BIGINT PRIMARY KEY, customer INT, amount DOUBLE, status VARCHAR(20), note VARCHAR(80), changed BIGINT"
 _MYSQL = (("BIGINT", 0), ("INT", 0), ("DOUBLE", 0), ("VARCHAR", 20), ("VARCHAR", 80), ("BIGINT", 0))
 _NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 _START = 1000  # byte position of the state that the tables begin with

@@ -1,0 +1,219 @@
+"""A backlog in Kafka, written by real MySQL through real Debezium, drained into an empty lake.
+
+    .venv/bin/python -m bench.drains [--tables 4] [--rows 50000] [--transactions 100000] [--each 1]
+                                     [--limit 40000] [--rounds 5] [--only ingest stock lean]
+
+``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
+deletes in a hundred) of all tables together, ``--each`` in a transaction. Contestants are processes of their
+own, interleaved; each drains into an empty lake, with Spark's start-up and everything cold, in one batch and,
+where a name ends in ``-limited``, in batches of ``--limit`` messages. CPU is that of the contestant's
+processes; MySQL, Kafka and Connect stand by. Every lake is compared with MySQL, value by value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+from deltalake import DeltaTable
+
+from bench.spent import Spent, by_command
+from bench.workload import COLUMNS, MYSQL_TABLE
+from ingest.first_file import First, write
+from ingest.local.mysql import PIPELINE
+from ingest.local.stack import Stack
+
+WRITERS = 4
+CONTESTANTS = ("ingest", "ingest-limited", "stock", "stock-limited", "lean", "lean-limited")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument(
+        "--transactions", type=int, default=100_000, help="changes after the snapshot"
+    )
+    parser.add_argument("--each", type=int, default=1, help="changes in a transaction")
+    parser.add_argument("--limit", type=int, default=40_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=list(CONTESTANTS), choices=CONTESTANTS)
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-drains-") as folder:
+        stack = Stack.at(Path(folder) / "stack")
+        stack.up({}, print)
+        try:
+            measure(stack, Path(folder), given)
+        finally:
+            stack.down()
+
+
+def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
+    """Fill, drain, compare, print."""
+    tables = [f"t{index:03d}" for index in range(given.tables)]
+    fill(stack, tables, given.rows)
+    first = folder / "first"
+    print("filling Kafka: the snapshot …", flush=True)
+    drain(stack, first, "ingest", tables, 0)
+    print("filling Kafka: the changes …", flush=True)
+    change(stack, tables, given.rows, given.transactions, given.each)
+    drain(stack, first, "ingest", tables, 0)
+    wanted = {table: source_rows(stack, table) for table in tables}
+    refuse_different(first, wanted)
+    shutil.rmtree(first)
+    messages = given.rows * given.tables + given.transactions
+    found: dict[str, list[Spent]] = {who: [] for who in given.only}
+    for number in range(given.rounds):
+        turn = number % len(given.only)
+        for who in given.only[turn:] + given.only[:turn]:
+            at = folder / who
+            spent = drain(stack, at, who, tables, given.limit if "-" in who else 0)
+            refuse_different(at, wanted)
+            shutil.rmtree(at)
+            found[who].append(spent)
+            print(f"round {number}: {_line(who, spent, messages)}", flush=True)
+    medians = {
+        who: Spent(*(statistics.median(each) for each in zip(*map(_fields, spent), strict=True)))
+        for who, spent in found.items()
+    }
+    print(
+        f"\nabout {messages:,} changes of {given.tables} tables, every lake equal; medians of {given.rounds}"
+    )
+    for who, spent in medians.items():
+        base = medians.get("stock-limited" if "-" in who else "stock", spent)
+        ratios = f"{spent.wall / base.wall:.3f} x stock in time, {spent.cpu / base.cpu:.3f} in CPU"
+        print(f"{_line(who, spent, messages)}  {ratios}")
+    if given.json:
+        took = {who: [_fields(one) for one in spent] for who, spent in found.items()}
+        given.json.write_text(json.dumps({**vars(given), "json": "", "took": took}, indent=1))
+
+
+def _fields(spent: Spent) -> tuple[Any, ...]:
+    return spent.wall, spent.cpu, spent.memory
+
+
+def _line(who: str, spent: Spent, messages: int) -> str:
+    per_million = spent.cpu / messages * 1e6
+    return (
+        f"{who:<15} {spent.wall:7.1f} s  cpu {spent.cpu:7.1f} s = {per_million:6.0f} s per million  "
+        f"{spent.memory / 1e6:6.0f} MB"
+    )
+
+
+def drain(stack: Stack, at: Path, who: str, tables: list[str], limit: int) -> Spent:
+    """One contestant's process from its start to its end."""
+    at.mkdir(parents=True, exist_ok=True)
+    environment = {"INGEST_HOME": str(stack.home)}
+    if who.startswith("ingest"):
+        file = at / "b.yaml"
+        pipeline(stack, file, at, limit or 1_000_000_000)
+        command = ["-m", "ingest", "run", str(file), "--once", "--log", str(at / "spark.log")]
+    else:
+        contestant = who.removesuffix("-limited")
+        servers = stack.kafka().bootstrap_servers
+        command = ["-m", "bench.streams", contestant, servers, str(at), str(limit), *tables]
+    return by_command([sys.executable, *command], at, environment)
+
+
+def pipeline(stack: Stack, file: Path, lake: Path, limit: int | None) -> None:
+    """What a user's file says, but for the size of a batch."""
+    mysql, kafka, connect = stack.mysql(), stack.kafka(), stack.connect()
+    source = f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}"
+    secret = mysql.secret(PIPELINE)
+    servers = kafka.bootstrap_servers
+    first = First(source, secret, ("d.*",), "b", servers, connect.url, str(lake))
+    write(first, file, stack.home, force=True)
+    content = yaml.safe_load(file.read_text())
+    content["spark"] = {"max_changes_per_batch": limit} if limit else {}
+    file.write_text(yaml.safe_dump(content))
+
+
+def fill(stack: Stack, tables: list[str], rows: int) -> None:
+    """The tables as the snapshot finds them."""
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        cursor.execute("SET GLOBAL sync_binlog = 0")
+        cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        cursor.execute("CREATE DATABASE d")
+        cursor.execute(f"SET SESSION cte_max_recursion_depth = {rows + 1}")
+        for table in tables:
+            cursor.execute(f"CREATE TABLE d.{table} ({MYSQL_TABLE})")
+            cursor.execute(
+                f"INSERT INTO d.{table} WITH RECURSIVE n(i) AS "
+                f"(SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows - 1}) "
+                "SELECT i, i % 1000, i / 8, 'new', CONCAT('note of ', i), 0 FROM n"
+            )
+            connection.commit()
+
+
+def change(stack: Stack, tables: list[str], rows: int, count: int, each: int) -> None:
+    """``count`` changes of all tables together, by several connections."""
+
+    def write_(writer: int) -> None:
+        mine = tables[writer::WRITERS]
+        if not mine:
+            return
+        statements = _statements(mine, rows, count * len(mine) // len(tables), writer)
+        with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+            while together := list(islice(statements, each)):
+                if each > 1:
+                    connection.begin()
+                for statement in together:
+                    cursor.execute(statement)
+                connection.commit()
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(write_, range(WRITERS)))
+
+
+def _statements(tables: list[str], rows: int, count: int, writer: int) -> Iterator[str]:
+    rng, born = random.Random(f"drains {writer}"), rows
+    for number in range(count):
+        table, kind, key = rng.choice(tables), rng.random(), rng.randrange(rows)
+        if kind < 0.2:
+            born += 1
+            yield (
+                f"INSERT INTO d.{table} VALUES ({born}, {key % 1000}, {rng.random()!r}, 'new', "
+                f"'note {rng.random()}', {number})"
+            )
+        elif kind < 0.8:
+            yield (
+                f"UPDATE d.{table} SET amount = {rng.random()!r}, note = 'n{rng.random()}', "
+                f"changed = {number + 1} WHERE id = {key}"
+            )
+        else:
+            yield f"DELETE FROM d.{table} WHERE id = {key}"
+            if rng.random() < 0.1:
+                yield f"INSERT INTO d.{table} VALUES ({key}, 0, 0.5, 'back', NULL, {number})"
+
+
+def source_rows(stack: Stack, table: str) -> list[tuple[Any, ...]]:
+    """MySQL's rows in key order."""
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(COLUMNS)} FROM d.{table} ORDER BY id")
+        return list(cursor.fetchall())
+
+
+def refuse_different(lake: Path, wanted: dict[str, list[tuple[Any, ...]]]) -> None:
+    """End when a lake does not hold what MySQL does."""
+    for table, rows in wanted.items():
+        found = DeltaTable(lake / "d" / table).to_pyarrow_table(columns=list(COLUMNS))
+        columns = found.sort_by("id").to_pydict()
+        if list(zip(*(columns[name] for name in COLUMNS), strict=True)) != rows:
+            sys.exit(f"{lake.name}: {table} is not what MySQL says")
+
+
+if __name__ == "__main__":
+    main()

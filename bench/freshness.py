@@ -1,0 +1,164 @@
+"""How long a commit in MySQL takes to be readable in Delta, under steady traffic.
+
+    .venv/bin/python -m bench.freshness [--tables 10] [--rows 10000] [--rate 500] [--seconds 120] [--warm 60]
+
+Single-row transactions (20 inserts, 60 updates, 20 deletes in a hundred) of all tables together at ``--rate`` a
+second, while `ingest run` runs as its users start it. Inserts have ascending keys, and Delta's own statistics of
+a version say up to which key it holds them: a reader's clock that first sees a version with a key gives its
+freshness. MySQL, Kafka, Connect, the job and this reader share the machine. At the end every table is compared
+with MySQL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from bisect import bisect_right
+from collections import deque
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from bench.drains import drain, fill, pipeline, refuse_different, source_rows
+from ingest.demo.job import Job
+from ingest.ledger import Ledger
+from ingest.local.stack import Stack
+
+
+@dataclass
+class Written:
+    """The inserts of one table that no reader has seen yet, oldest first: key, and when its commit returned."""
+
+    unseen: deque[tuple[int, float]] = field(default_factory=deque)
+    born: int = 0
+    table: DeltaTable | None = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--rate", type=float, default=500)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument(
+        "--warm", type=float, default=60, help="seconds before that are not counted"
+    )
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-freshness-") as folder:
+        stack = Stack.at(Path(folder) / "stack")
+        stack.up({}, print)
+        try:
+            measure(stack, Path(folder) / "lake", given)
+        finally:
+            stack.down()
+
+
+def measure(stack: Stack, lake: Path, given: argparse.Namespace) -> None:
+    """Traffic, a reader, and what came out."""
+    tables = {f"t{index:03d}": Written(born=given.rows) for index in range(given.tables)}
+    fill(stack, list(tables), given.rows)
+    drain(stack, lake, "ingest", list(tables), 0)
+    file = lake / "b.yaml"
+    pipeline(stack, file, lake, None)
+    job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
+    ages: list[float] = []
+    try:
+        stop, begun = threading.Event(), time.monotonic()
+        writer = threading.Thread(target=write, args=(stack, tables, given, stop))
+        writer.start()
+        while time.monotonic() < begun + given.warm + given.seconds:
+            found = look(lake, tables)
+            if time.monotonic() > begun + given.warm:
+                ages += found
+            time.sleep(0.05)
+        stop.set()
+        writer.join()
+        time.sleep(15)
+        look(lake, tables)
+    finally:
+        job.process.terminate()
+        job.process.wait(60)
+    drain(stack, lake, "ingest", list(tables), 0)
+    refuse_different(lake, {table: source_rows(stack, table) for table in tables})
+    entries = [one for one in Ledger(str(lake)).entries(1_000_000) if one.changes][:50]
+    if not ages:
+        sys.exit("no insert was seen in Delta")
+    ages.sort()
+    at = {part: ages[min(len(ages) - 1, int(len(ages) * part))] for part in (0.5, 0.9, 0.99, 1.0)}
+    done = sum(one.born - given.rows for one in tables.values()) / 0.2
+    took = given.warm + given.seconds
+    print(
+        f"{given.tables} tables, {done / took:.0f} changes a second, {len(ages):,} inserts seen: "
+        f"median {at[0.5]:.2f} s, 90 % {at[0.9]:.2f} s, 99 % {at[0.99]:.2f} s, worst {at[1.0]:.2f} s"
+    )
+    batch = statistics.median(one.seconds for one in entries)
+    each = statistics.median(one.changes for one in entries)
+    stages = {
+        name: statistics.median(one.stages.get(name, 0.0) for one in entries)
+        for name in entries[0].stages
+    }
+    parts = ", ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items())
+    print(f"the last 50 batches: median {batch:.2f} s for {each:.0f} changes; {parts}")
+    if given.json:
+        given.json.write_text(json.dumps({**vars(given), "json": "", "ages": at}, indent=1))
+
+
+def write(
+    stack: Stack, tables: dict[str, Written], given: argparse.Namespace, stop: threading.Event
+) -> None:
+    """One connection, a transaction after the other, at the rate asked for."""
+    rng, names, count = random.Random("freshness"), list(tables), 0
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        started = time.monotonic()
+        while not stop.is_set():
+            name, kind, key = rng.choice(names), rng.random(), rng.randrange(given.rows)
+            written = tables[name]
+            if kind < 0.2:
+                written.born += 1
+                row = f"{written.born}, 1, {rng.random()!r}, 'new', 'note {rng.random()}', {count}"
+                cursor.execute(f"INSERT INTO d.{name} VALUES ({row})")
+                written.unseen.append((written.born, time.monotonic()))
+            elif kind < 0.8:
+                value = f"amount = {rng.random()!r}, changed = {count + 1}"
+                cursor.execute(f"UPDATE d.{name} SET {value} WHERE id = {key}")
+            else:
+                cursor.execute(f"DELETE FROM d.{name} WHERE id = {key}")
+                cursor.execute(
+                    f"INSERT INTO d.{name} VALUES ({key}, 0, 0.5, 'back', NULL, {count})"
+                )
+                count += 1
+            count += 1
+            ahead = started + count / given.rate - time.monotonic()
+            if ahead > 0:
+                stop.wait(ahead)
+
+
+def look(lake: Path, tables: dict[str, Written]) -> list[float]:
+    """Seconds that the inserts took which the tables now hold and did not at the last look."""
+    ages = []
+    for name, written in tables.items():
+        if written.table is None:
+            written.table = DeltaTable(lake / "d" / name)
+        else:
+            written.table.update_incremental()
+        now = time.monotonic()
+        actions = pa.table(written.table.get_add_actions(flatten=True))
+        newest = pc.max(actions["max.id"]).as_py()
+        seen = bisect_right(written.unseen, newest, key=lambda one: one[0])
+        ages += [now - written.unseen.popleft()[1] for _ in range(seen)]
+    return ages
+
+
+if __name__ == "__main__":
+    main()
