@@ -26,6 +26,7 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError
 
+from ingest.engine import features
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.merge import MergePlan
@@ -36,9 +37,6 @@ from ingest.table import LakeTable
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
-
-_PLAIN_WRITER = 2
-"""Invariants and append-only, which need nothing of a MERGE."""
 
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -78,11 +76,10 @@ class DirectTable:
         return self._slow.delta()
 
     def features(self) -> frozenset[str]:
-        """What the table's protocol names; older protocols by a name of their own."""
+        """See ``engine.features``."""
         protocol = self._known().protocol()
         named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        plain = protocol.min_writer_version <= _PLAIN_WRITER or protocol.min_writer_version == 7
-        return frozenset(named if plain else {*named, f"writer {protocol.min_writer_version}"})
+        return features(protocol.min_writer_version, named)
 
     def size(self) -> int:
         """Bytes of its files."""

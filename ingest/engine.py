@@ -6,6 +6,7 @@ scales out, reaches object stores, and knows every table feature.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +22,15 @@ MAX_BYTES_WITHOUT_KEY = 8 * 2**20
 MAX_TABLE = 4 * 2**30
 """Bytes of a table's files, which a MERGE on random keys reads all of."""
 
+FITS = "it fits into one machine's memory"
+
 WRITABLE = frozenset({"appendOnly", "invariants", "timestampNtz", "columnMapping"})
 """Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
+
+_PLAIN_WRITER = 2
+"""Invariants and append-only, which need nothing of a MERGE."""
+
+_NAMES_FEATURES = 7
 
 _APPROXIMATE = ("float", "double")
 """As a key: to delta-rs the zero below zero is another number than zero, to MySQL and Spark it is not."""
@@ -30,8 +38,8 @@ _APPROXIMATE = ("float", "double")
 
 @dataclass(frozen=True)
 class MergeFacts:
-    """One table's MERGE in one batch. ``reachable``: by delta-rs. ``bytes_of_changes``: their JSON. ``key``: Delta types of the key,
-    empty for a table without one.
+    """One table's MERGE in one batch. ``reachable``: by delta-rs. ``bytes_of_changes``: their JSON. ``key``:
+    Delta types of the key, empty for a table without one.
     """
 
     reachable: bool
@@ -50,6 +58,14 @@ class Choice:
 
     def __str__(self) -> str:
         return f"{self.engine}: {self.because}"
+
+
+def features(writer: int, named: Iterable[str]) -> frozenset[str]:
+    """What a table's protocol asks of a writer. Older ones name nothing; those that ask for more than plain
+    tables do have a name of their own here. ``writer``: the version it asks for.
+    """
+    plain = writer <= _PLAIN_WRITER or writer == _NAMES_FEATURES
+    return frozenset(named if plain else {*named, f"writer {writer}"})
 
 
 def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
@@ -71,7 +87,7 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
         return Choice("spark", "it has no key, and a batch brings many changes")
     if facts.table_bytes > MAX_TABLE:
         return Choice("spark", f"the table has {facts.table_bytes / 2**30:,.1f} GiB")
-    return Choice("delta-rs", "it fits into one machine's memory")
+    return Choice("delta-rs", FITS)
 
 
 _ORDERED = ("tinyint", "smallint", "int", "bigint")

@@ -20,12 +20,16 @@ the table is read again from MySQL besides. ``waits``: the table stands before i
 
 @dataclass(frozen=True)
 class HeldTable:
-    """A table as the lake holds it now: columns (name to Delta type, ours left out), and its size."""
+    """A table as the lake holds it now: columns (name to Delta type, ours left out), its size, and what
+    `engine` asks of it.
+    """
 
     columns: Mapping[str, str]
     multiset: bool
     rows: int
     bytes: int
+    features: frozenset[str] = frozenset()
+    reachable: bool = True
 
 
 @dataclass(frozen=True)

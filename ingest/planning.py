@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +17,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest import connector, kafka, mysql, policy
+from ingest.catalog import Catalog
 from ingest.config import Pipeline
+from ingest.engine import Choice, MergeFacts, choose, features
 from ingest.epoch_registry import EpochRegistry
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger
 from ingest.names import RESERVED_COLUMN
-from ingest.topics import captured
+from ingest.storage import is_local, local_folder, within_delta_rs_s_reach
+from ingest.topics import TableId, captured
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 """Delta's own names of types to Spark's, where they differ."""
@@ -25,10 +33,13 @@ _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte":
 
 @dataclass(frozen=True)
 class PipelinePlan:
-    """What the connector will be told, and what becomes of the lake."""
+    """What the connector will be told, what becomes of the lake, and which engine merges a small batch into
+    each table.
+    """
 
     connector: connector.Plan
     effects: tuple[Effect, ...]
+    engines: Mapping[str, Choice]
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -38,6 +49,10 @@ class PipelinePlan:
                 "settings": [key for key, _, _ in self.connector.changes],
             },
             "lake": [effect.as_json() for effect in self.effects],
+            "merges": {
+                name: {"engine": choice.engine, "because": choice.because}
+                for name, choice in self.engines.items()
+            },
         }
 
 
@@ -53,6 +68,9 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     states = dict(newest.tables) if newest else {}
     tables = {name: _held(state.path) for name, state in states.items()}
     held = {name: table for name, table in tables.items() if table}
+    engines = {
+        name: _engine(pipeline, table, schemas.catalog, name) for name, table in held.items()
+    }
     with mysql.connected(pipeline.source) as cursor:
         taken = captured(mysql.base_tables(cursor), pipeline.source.tables)
     known = sorted(schemas.catalog.versions)
@@ -62,24 +80,53 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         *of_policies(states, barriers, pipeline.rules),
         *of_patterns(taken, known, sorted(held)),
     ]
-    return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found))
+    return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines)
+
+
+def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) -> Choice:
+    versions = catalog.versions.get(TableId.parse(name), ())
+    key = versions[-1].key if versions else ()
+    facts = MergeFacts(
+        held.reachable,
+        held.features,
+        held.bytes,
+        key=tuple(held.columns[column] for column in key if column in held.columns),
+    )
+    return choose(pipeline.spark.merge_engine, facts)
 
 
 def _held(path: str) -> HeldTable | None:
     try:
-        table = DeltaTable(path)
+        with _readable(path) as place:
+            table = DeltaTable(place)
     except TableNotFoundError:
         return None
     fields = json.loads(table.schema().to_json())["fields"]
     own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes, rows = actions.column("size_bytes"), actions.column("num_records")
+    protocol = table.protocol()
+    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return HeldTable(
         {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
         any(part["name"] == "content" for part in own["type"]["fields"]),
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
+        features(protocol.min_writer_version, named),
+        within_delta_rs_s_reach(path),
     )
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[str]:
+    """Where delta-rs can read a table's log: there, or in a copy under a name that it takes."""
+    log = local_folder(path) / "_delta_log"
+    if not is_local(path) or within_delta_rs_s_reach(path) or not log.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="ingest-plan-") as copy:
+        shutil.copytree(log, Path(copy) / "_delta_log")
+        yield copy
 
 
 def _spark_name(delta: Any) -> str:

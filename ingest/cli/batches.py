@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ingest.cli.screen import err, say
+from ingest.engine import FITS
 from ingest.pipeline import BatchReport
 from ingest.progress_report import ProgressReport
 from ingest.waiting_list import Waiting
@@ -112,5 +113,10 @@ def status_table(report: ProgressReport) -> Group:
     table.add_column("  merged by")
     for row in report.tables:
         version = str(row.version) if row.version >= 0 else "–"
-        table.add_row(row.name, version, f"{row.pending:,}", f"  {row.engine or '–'}")
+        table.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
     return Group(head, table)
+
+
+def _engine(choice: str) -> str:
+    """Which engine; why only where it is not the usual one."""
+    return choice.removesuffix(f": {FITS}") or "–"

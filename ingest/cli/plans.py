@@ -27,6 +27,7 @@ def plan_table(plan: PipelinePlan) -> Group:
         "nothing": "is as the pipeline file says",
     }
     parts.append(Text(f"connector  {does[plan.connector.action]}"))
+    parts += _merges(plan)
     if not plan.effects:
         parts.append(Text("lake       nothing is pending"))
         return Group(*parts)
@@ -47,3 +48,18 @@ def plan_table(plan: PipelinePlan) -> Group:
         Text("next: ingest run FILE does it, each statement at its place", style="dim"),
     ]
     return Group(*parts)
+
+
+def _merges(plan: PipelinePlan) -> list[Text]:
+    """How many tables delta-rs merges, and why Spark does the others."""
+    direct = sum(choice.engine == "delta-rs" for choice in plan.engines.values())
+    lines = [f"{direct} of {len(plan.engines)} tables by delta-rs"] if plan.engines else []
+    why: dict[str, list[str]] = {}
+    for name, choice in plan.engines.items():
+        if choice.engine == "spark":
+            why.setdefault(choice.because, []).append(name)
+    lines += [
+        f"{len(names)} by Spark, since {because}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+        for because, names in why.items()
+    ]
+    return [Text(f"{'' if at else 'merges':<10} {line}") for at, line in enumerate(lines)]

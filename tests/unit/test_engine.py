@@ -2,7 +2,10 @@
 
 import pytest
 
-from ingest.engine import MAX_BYTES, MAX_TABLE, MergeFacts, choose, may_prune
+from ingest.cli.plans import plan_table
+from ingest.connector import Plan
+from ingest.engine import MAX_BYTES, MAX_TABLE, Choice, MergeFacts, choose, features, may_prune
+from ingest.planning import PipelinePlan
 
 SMALL = MergeFacts(
     reachable=True,
@@ -52,3 +55,20 @@ def test_only_whole_numbers_are_sought_by_their_range():
     assert may_prune(("bigint", "int"))
     assert not may_prune(("bigint", "string"))
     assert not may_prune(())
+
+
+def test_a_protocol_that_names_no_features_and_asks_for_more_than_plain_tables_is_a_feature_itself():
+    assert features(2, []) == frozenset()
+    assert features(7, ["timestampNtz"]) == {"timestampNtz"}
+    (unknown,) = features(4, [])
+    assert choose("auto", changed(features=frozenset({unknown}))).engine == "spark"
+
+
+def test_the_plan_says_how_many_tables_each_engine_merges_and_why_spark_does():
+    usual = choose("auto", SMALL)
+    engines = {"shop.a": usual, "shop.b": Choice("spark", "of a reason"), "shop.c": usual}
+    plan = PipelinePlan(Plan("nothing", ()), (), engines)
+    said = [str(part) for part in plan_table(plan).renderables]
+    assert "merges     2 of 3 tables by delta-rs" in said
+    assert "           1 by Spark, since of a reason: shop.b" in said
+    assert plan.as_json()["merges"]["shop.b"] == {"engine": "spark", "because": "of a reason"}
