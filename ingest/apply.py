@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -80,21 +79,17 @@ class Applier:
         facts: Mapping[TableId, TableFacts],
         catalog: Catalog,
         previous: Entry | None,
-        pool: Executor,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps and type them. Side by side, since all of it is Spark's
-        planning.
-        """
+        """Cut each table's changes into steps."""
         self.prepared = []
         states = previous.tables if previous else {}
-        self.prepared = list(
-            pool.map(lambda one: self._cut(fresh, one, catalog, states), facts.values())
-        )
+        readable = fresh.filter(F.col("reason").isNull())
+        self.prepared = [self._cut(readable, one, catalog, states) for one in facts.values()]
         return self.prepared
 
     def _cut(
         self,
-        fresh: DataFrame,
+        readable: DataFrame,
         found: TableFacts,
         catalog: Catalog,
         states: Mapping[str, TableState],
@@ -102,36 +97,24 @@ class Applier:
         table, state = found.table, states.get(str(found.table))
         cut = steps(found, catalog, state.position if state else None)
         keys = self._keys(found, cut)
-        rows = fresh.filter(
-            F.col("reason").isNull()
-            & (F.col("database") == table.database)
-            & (F.col("table") == table.name)
-            & (F.col("op") != "t")
-        )
+        mine = (F.col("database") == table.database) & (F.col("table") == table.name)
+        mine = mine & (F.col("op") != "t")
         if not all(keys) and found.attempt:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.
-            rows = dedup.of_attempt(rows, found.attempt)
+            readable = dedup.of_attempt(readable.filter(mine), found.attempt)
             again = snapshots.begins_again(found, state)
             if again:
                 cut = [replace(cut[0], reset=again.position), *cut[1:]]
         if not all(keys) and self.pipeline.append_only(table):
-            rows = _as_log(rows)
+            readable = _as_log(readable.filter(mine))
             cut = [replace(step, wipe=None) for step in cut]
-        typed = [
-            StepBatch(step, key, self._typed(rows, step, key))
-            for step, key in zip(cut, keys, strict=True)
-        ]
-        return TableBatch(found, typed)
-
-    def _typed(self, rows: DataFrame, step: Step, key: tuple[str, ...]) -> DataFrame:
-        if step.start is not None:
-            rows = rows.filter(F.col("position") >= dedup.literal(step.start))
-        if step.end is not None:
-            rows = rows.filter(F.col("position") < dedup.literal(step.end))
-        columns, zero = self._readable(step.version).columns, self.pipeline.source.epoch_dates
-        schema = decode.RowSchema.of(columns, key, zero)
-        return decode.typed(rows, schema, with_before=not key)
+        zero = self.pipeline.source.epoch_dates
+        batches = []
+        for step, key in zip(cut, keys, strict=True):
+            schema = decode.RowSchema.of(self._readable(step.version).columns, key, zero)
+            batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
+        return TableBatch(found, batches)
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
         """The key of each step: the primary key in force, else the unique key that Debezium puts
@@ -290,6 +273,16 @@ class Applier:
             self._local.session = sibling(self.session)
         session: SparkSession = self._local.session
         return session
+
+
+def _within(step: Step) -> Column:
+    """True for changes at the positions of a step."""
+    start, end = F.lit(True), F.lit(True)
+    if step.start is not None:
+        start = F.col("position") >= dedup.literal(step.start)
+    if step.end is not None:
+        end = F.col("position") < dedup.literal(step.end)
+    return start & end
 
 
 def _as_log(changes: DataFrame) -> DataFrame:

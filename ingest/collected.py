@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest import merge
+from ingest import decode, merge
 from ingest.engine import MAX_BYTES
 from ingest.names import RESERVED_COLUMN
 from ingest.table_batch import StepBatch, TableBatch
@@ -30,44 +30,72 @@ def look(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor, *, coll
     which of its steps have others. With ``collect``, and unless something cannot be applied, steps with a
     key get their rows.
     """
-    unread = fresh.filter(F.col("reason").isNotNull())
     if collect and sum(table.facts.bytes for table in tables) <= MAX_BYTES:
-        return _brought(unread, tables, pool)
-    return _counted(unread, tables)
+        return _brought(fresh, tables, pool)
+    return _counted(fresh.filter(F.col("reason").isNotNull()), tables)
 
 
-def _brought(unread: DataFrame, tables: Sequence[TableBatch], pool: Executor) -> int:
+def _brought(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor) -> int:
     steps = [one for table in tables for one in table.steps]
-    groups = [steps[start : start + TOGETHER] for start in range(0, len(steps), TOGETHER)] or [[]]
-    frames = [_frame(group, unread if group is groups[0] else None) for group in groups]
+    keyed = [one for one in steps if one.key]
+    keyless = [one for one in steps if not one.key]
+    groups = [keyed[start : start + TOGETHER] for start in range(0, len(keyed), TOGETHER)] or [[]]
+    frames = [_frame(fresh, group, unread=group is groups[0]) for group in groups]
+    if keyless:
+        groups.append(keyless)
+        frames.append(_without_rows(keyless))
     found = list(pool.map(lambda frame: frame.toArrow().combine_chunks(), frames))
     bad = sum(pc.sum(part["bad"]).as_py() or 0 for part in found)
     for group, part in zip(groups, found, strict=True):
         for place, one in enumerate(group):
             mine = part.filter(pc.equal(part["step"], place))
             one.applicable = mine.num_rows > (pc.sum(mine["bad"]).as_py() or 0)
-            if not bad and _column(place) in part.column_names:
-                one.rows = pa.Table.from_struct_array(mine[_column(place)])
+            if one.key and not bad:
+                both = pa.Table.from_struct_array(mine[_column(place)])
+                rows = pa.Table.from_struct_array(both["row"])
+                one.rows = rows.append_column(RESERVED_COLUMN, both[RESERVED_COLUMN])
     return int(bad)
 
 
-def _frame(steps: Sequence[StepBatch], unread: DataFrame | None) -> DataFrame:
-    """``step int`` (-1: unreadable), ``bad int`` (1 for what cannot be applied), and for each step with a
-    key a column of its source rows.
+def _frame(fresh: DataFrame, steps: Sequence[StepBatch], *, unread: bool) -> DataFrame:
+    """``step int`` (-1: unreadable, if ``unread``), ``bad int`` (1 for what cannot be applied), and for each
+    step a column of its rows and what a mirror notes of them, null for rows of other steps.
+
+    One SELECT for all: a frame for each table is one plan more to analyse and to optimise for Spark, which
+    takes it longer than to read a thousand changes.
     """
-    bad = F.col("reason").isNotNull().cast("int").alias("bad")
-    parts = [] if unread is None else [unread.select(F.lit(-1).alias("step"), bad)]
+    number = F.when(F.col("reason").isNotNull(), F.lit(-1 if unread else None))
     for place, one in enumerate(steps):
-        number = F.lit(place).alias("step")
-        if one.key:
-            meta = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
-            # Arrow refuses a field that may not be null in a struct that may, as all but one are here.
-            meta = F.when(F.col("position").isNotNull(), meta).alias(RESERVED_COLUMN)
-            source = F.struct("row.*", meta).alias(_column(place))
-            parts.append(one.typed.select(number, bad, source))
-        else:
-            parts.append(one.changes.select(number, bad))
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        number = number.when(one.mine, place)
+    rows = fresh.withColumn("step", number.cast("int")).filter(F.col("step").isNotNull())
+    parsed, bad, sources = {}, F.when(F.col("step") == -1, 1), []
+    for place, one in enumerate(steps):
+        raw, mine = _raw(steps[:place], one), F.col("step") == place
+        reading = decode.of_row(one.schema, raw, fresh.sparkSession)
+        parsed[raw] = F.when(mine, reading.parsed)
+        bad = bad.when(mine & reading.reason.isNotNull(), 1)
+        meta = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
+        # Arrow refuses a field that may not be null in a struct that may, as all but one are here.
+        row, meta = (
+            F.when(mine, reading.row).alias("row"),
+            F.when(mine, meta).alias(RESERVED_COLUMN),
+        )
+        sources.append(F.when(mine, F.struct(row, meta)).alias(_column(place)))
+    return rows.withColumns(parsed).select("step", bad.otherwise(0).alias("bad"), *sources)
+
+
+def _raw(before: Sequence[StepBatch], one: StepBatch) -> str:
+    """A column of its own, and the same one in the next batch."""
+    table = one.step.version.table
+    earlier = sum(other.step.version.table == table for other in before)
+    return f"raw {earlier} {table}"
+
+
+def _without_rows(steps: Sequence[StepBatch]) -> DataFrame:
+    """``step int, bad int`` of tables without a key, whose changes are kept as Spark has them."""
+    bad = F.col("reason").isNotNull().cast("int").alias("bad")
+    parts = [one.changes.select(F.lit(at).alias("step"), bad) for at, one in enumerate(steps)]
+    return reduce(DataFrame.unionByName, parts)
 
 
 def _column(place: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_string
 
@@ -21,6 +21,7 @@ from ingest.epochs import Epoch
 from ingest.json_text import json_text
 from ingest.mysql_types import Column as SourceColumn
 from ingest.mysql_types import ColumnType, Kind, column_type
+from ingest.names import quoted
 
 ENVELOPE = (
     "before string, after string, op string, "
@@ -179,28 +180,44 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
     before an update), each with the lake's types in source order. A value that does not fit its
     type, a column too many or too few gives the row a ``reason``, never a silent NULL.
     """
-    parsed, values = _reading(schema, with_before, rows.sparkSession.sparkContext.applicationId)
+    new = of_row(schema, "_raw", rows.sparkSession)
+    parsed, values = {"_raw": new.parsed}, {"row": new.row, "reason": new.reason}
+    if with_before:
+        old = of_row(schema, "_raw_old", rows.sparkSession, before_update=True)
+        parsed["_raw_old"], values["old"] = old.parsed, old.row
+        values["reason"] = F.coalesce(new.reason, old.reason)
     return rows.withColumns(parsed).withColumns(values).drop(*parsed)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a row image is read: ``parsed`` from the columns of :func:`changes`; from the column that holds it,
+    ``row struct<…>`` with the lake's types, and ``reason string``.
+    """
+
+    parsed: Column
+    row: Column
+    reason: Column
+
+
+def of_row(
+    schema: RowSchema, raw: str, session: SparkSession, *, before_update: bool = False
+) -> Reading:
+    """How one table's rows are read, for a frame that keeps what is parsed in the column ``raw``."""
+    return _reading(schema, raw, before_update, session.sparkContext.applicationId)
+
+
 @lru_cache(maxsize=512)  # each holds objects of the JVM
-def _reading(
-    schema: RowSchema, with_before: bool, _application: str
-) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The columns that :func:`typed` adds, in two passes. Building them takes longer than the batch of a
-    small table; they belong to one JVM, the application's.
+def _reading(schema: RowSchema, raw: str, before_update: bool, _application: str) -> Reading:
+    """Building the columns takes longer than the batch of a small table. They belong to one JVM, the
+    application's.
     """
     image = F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after"))
-    parsed = {"_raw": _parsed(image, schema)}
-    values = {"row": _values(F.col("_raw"), schema)}
-    reasons = [_row_reason(image, F.col("_raw"), schema)]
-    if with_before:
-        old = F.when(F.col("op") == "u", F.col("before"))
-        parsed["_raw_old"] = _parsed(old, schema)
-        values["old"] = _values(F.col("_raw_old"), schema)
-        reasons.append(_row_reason(old, F.col("_raw_old"), schema))
-    values["reason"] = F.coalesce(F.col("reason"), *reasons)
-    return parsed, values
+    if before_update:
+        image = F.when(F.col("op") == "u", F.col("before"))
+    held = F.col(quoted(raw))
+    reason = F.coalesce(F.col("reason"), _row_reason(image, held, schema))
+    return Reading(_parsed(image, schema), _values(held, schema), reason)
 
 
 def _parsed(image: Column, schema: RowSchema) -> Column:

@@ -302,7 +302,7 @@ class Batches:
             if counts.regressed:
                 raise regression(counts.regressed, previous)
             fresh, pool = dedup.fresh(changes), self._pool
-            tables = self._applier.prepare(fresh, facts, catalog, previous, pool)
+            tables = self._applier.prepare(fresh, facts, catalog, previous)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
             rejects, settled = 0, None

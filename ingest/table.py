@@ -90,6 +90,8 @@ class LakeTable:
 
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
+        if within_delta_rs_s_reach(self.path):
+            return DeltaLake.is_deltatable(str(local_folder(self.path)))
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(self, version: SchemaVersion, key: Sequence[str]) -> None:

@@ -6,21 +6,26 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest import quarantine
+from ingest import decode, quarantine
+from ingest.decode import RowSchema
 from ingest.kept import free, keep
 from ingest.steps import Step, TableFacts
 
 
 @dataclass
 class StepBatch:
-    """One step: the key in force (empty for none), and its ``typed`` changes (``decode.typed``)."""
+    """One step: the key in force (empty for none), and its changes: those of ``readable`` (``decode.changes``)
+    that are ``mine``, to be read with ``schema``.
+    """
 
     step: Step
     key: tuple[str, ...]
-    typed: DataFrame
+    readable: DataFrame
+    mine: Column
+    schema: RowSchema
     applicable: bool = True
     """False when it is known that none of them can be applied, or that there is none."""
     rows: pa.Table | None = None
@@ -29,9 +34,11 @@ class StepBatch:
 
     @property
     def changes(self) -> DataFrame:
-        """The typed changes, computed once."""
+        """The typed changes (``decode.typed``), computed once."""
         if self._kept is None:
-            frame = self.typed.drop("before", "after", "key_json")
+            mine = self.readable.filter(self.mine)
+            frame = decode.typed(mine, self.schema, with_before=not self.key)
+            frame = frame.drop("before", "after", "key_json")
             if self.key:  # raw bytes are wanted only of what goes to quarantine
                 refused = F.col("reason").isNotNull()
                 raw = {name: F.when(refused, F.col(name)) for name in ("key", "value")}
