@@ -216,6 +216,14 @@ def reached(cursor: Cursor) -> Reached:
     return Reached(file_number(row[0]), int(row[1]), GtidSet.parse(str(row[4])))
 
 
+def rotate_log(cursor: Cursor) -> None:
+    """Begin a new binlog file, so that what is read from now on has positions of its own: the rows of a
+    blocking snapshot carry the connector's position, and on a quiet server that would be the one of the
+    table's snapshot before. Needs RELOAD, as the connector does; replicas are not told.
+    """
+    cursor.execute("FLUSH LOCAL BINARY LOGS")
+
+
 def server_uuid(source: Source) -> str:
     """Which server this is, whatever its address."""
     with connected(source) as cursor:

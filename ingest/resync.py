@@ -37,6 +37,9 @@ _TOGETHER = ","
 """Between the ids of the requests that one signal carries."""
 
 
+Kind = Literal["INCREMENTAL", "BLOCKING"]
+
+
 @dataclass(frozen=True)
 class Request:
     """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
@@ -45,7 +48,7 @@ class Request:
 
     id: str
     table: str
-    kind: Literal["INCREMENTAL", "BLOCKING"]
+    kind: Kind
     below: Position
     heard: int = 0
 
@@ -69,18 +72,19 @@ def request(
     """Ask for these tables; the running job (or the next) brings it to its end."""
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
+        named = [TableId.parse(name) for name in tables]
+        kinds = {str(t): _kind(mysql.primary_key(cursor, t)) for t in named}
+        if "BLOCKING" in kinds.values():
+            mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
         epoch = newest_number(EpochRegistry(pipeline).known())
         below = Position(epoch, end.file, end.pos)
         place = (notification_topic(pipeline), 0)
         heard = kafka.end_offsets(pipeline, [place[0]]).get(place, 0)
-        made = []
-        for name in tables:
-            table = TableId.parse(name)
-            kind: Literal["INCREMENTAL", "BLOCKING"] = (
-                "INCREMENTAL" if mysql.primary_key(cursor, table) else "BLOCKING"
-            )
-            made.append(Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard))
+        made = [
+            Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard)
+            for name, kind in kinds.items()
+        ]
     requests = requests or Requests(pipeline)
     busy = any(one.kind == "INCREMENTAL" for one in requests.open())
     for one in made:
@@ -88,6 +92,10 @@ def request(
         say(f"{one.table}: asked for {_KINDS[one.kind]}")
     requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
     return made
+
+
+def _kind(key: tuple[str, ...]) -> Kind:
+    return "INCREMENTAL" if key else "BLOCKING"
 
 
 _KINDS = {
