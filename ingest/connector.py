@@ -227,8 +227,8 @@ class Connector:
     def _call(
         self, method: str, path: str, *, json: object = None, absent_ok: bool = False
     ) -> dict[str, Any] | None:
-        # While a group of workers settles, it answers 409; one more try is all it takes. A worker that
-        # starts answers 404 to everything: that says nothing about a connector.
+        # A worker whose group settles asks to be asked again. One that starts answers 404 to everything:
+        # that says nothing about a connector.
         for attempt in range(40):
             try:
                 answer = self._http.request(method, path, json=json)
@@ -241,7 +241,7 @@ class Connector:
                     "`connect.url` in the pipeline file.",
                     may_pass=True,
                 ) from None
-            if not (answer.status_code == 409 or _is_starting(answer)) or attempt == 39:
+            if not (_is_settling(answer) or _is_starting(answer)) or attempt == 39:
                 break
             _pause(0.5)
         if _is_starting(answer):
@@ -260,7 +260,7 @@ class Connector:
                 f"{_message(answer)}.",
                 remedy="read Connect's log; `ingest connector status` shows the connector.",
                 exit_code=Exit.FAILED,
-                may_pass="timed out" in _message(answer),
+                may_pass=_is_settling(answer) or "timed out" in _message(answer),
             )
         return answer.json() if answer.content else {}
 
@@ -268,6 +268,15 @@ class Connector:
 def _is_starting(answer: httpx.Response) -> bool:
     """True for a 404 that Connect itself did not write: its own name an ``error_code``."""
     return answer.status_code == 404 and "error_code" not in answer.text
+
+
+def _is_settling(answer: httpx.Response) -> bool:
+    """True while a group of workers deals out its connectors anew. Most requests get a 409 then; some that
+    only read get a 500 (seen with four connectors made at once).
+    """
+    return answer.status_code == 409 or (
+        answer.status_code == 500 and "rebalance" in _message(answer)
+    )
 
 
 def _pause(seconds: float) -> None:

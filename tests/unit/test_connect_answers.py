@@ -50,6 +50,22 @@ def test_a_worker_that_stays_without_an_answer_is_away_and_that_may_pass(monkeyp
     assert (failure.value.code, failure.value.may_pass) == ("E-CONNECT-AWAY", True)
 
 
+SETTLING = httpx.Response(
+    500,
+    json={
+        "error_code": 500,
+        "message": "Request cannot be completed because a rebalance is expected",
+    },
+)
+
+
+def test_a_group_that_settles_is_asked_again_and_may_pass(monkeypatch):
+    assert answering(monkeypatch, SETTLING, SETTLING, NOT_FOUND).status() is None
+    with pytest.raises(IngestError) as failure:
+        answering(monkeypatch, SETTLING).status()
+    assert failure.value.may_pass
+
+
 def test_a_worker_too_busy_to_answer_may_pass_and_a_refusal_may_not(monkeypatch):
     for message, may_pass in (("Request timed out. The worker is busy", True), ("No", False)):
         busy = httpx.Response(500, json={"error_code": 500, "message": message})
