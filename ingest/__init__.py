@@ -6,8 +6,8 @@ The way of a row, and the modules in the order in which it meets them:
 source          ``connector`` makes the Debezium connector what the pipeline file says, and
                 ``supervisor`` watches it; ``topics`` says which tables are taken and which topic
                 carries each; ``source`` is the one Kafka stream over all of them
-decode          ``decode`` reads envelopes, then row images, with the schema version in force:
-                ``catalog`` holds the versions, ``mysql_types`` what each MySQL type becomes
+decode          ``envelope`` reads what all messages have, ``decode`` row images with the schema version
+                in force: ``catalog`` holds the versions, ``mysql_types`` what each MySQL type becomes
 order           ``position`` is the total order of changes, ``epochs`` one log after another;
                 ``steps`` cuts a batch at its barriers; ``dedup`` recognises re-sent changes and picks
                 one winner per key; ``snapshots`` says what a snapshot that began again makes void

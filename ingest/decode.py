@@ -1,8 +1,7 @@
-"""Kafka rows to typed changes, and rejects with a reason. DataFrame to DataFrame, no effects.
+"""One table's row images, from JSON text (``envelope``) to the lake's types, with one schema version.
 
-Two steps. ``changes`` reads Debezium's envelope, the same for all tables; row images stay JSON
-text. ``typed`` reads one table's row images with one schema version. Neither drops a row: what
-cannot be read carries a ``reason`` and goes to quarantine with its raw bytes.
+DataFrame to DataFrame. No row is dropped: one that cannot be read carries a ``reason`` and goes to quarantine
+with its raw bytes.
 """
 
 from __future__ import annotations
@@ -16,110 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_string
 
-from ingest import position
-from ingest.epochs import Epoch
+from ingest.envelope import ANY_LENGTH
 from ingest.json_text import json_text
 from ingest.mysql_types import Column as SourceColumn
 from ingest.mysql_types import ColumnType, Kind, column_type
 from ingest.names import quoted
-
-ENVELOPE = (
-    "before string, after string, op string, "
-    "source struct<db: string, table: string, file: string, pos: bigint, row: int, "
-    "snapshot: string, ts_us: bigint, gtid: string>, _corrupt string"
-)
-"""The part of Debezium's envelope that is read; row images as the JSON text they are."""
-
-OPERATIONS = ("c", "r", "u", "d", "t")
-"""create, read (a snapshot row), update, delete, truncate."""
-
-_ANY_LENGTH = {"maxStringLen": str(2**31 - 1)}
-"""Spark's JSON reader refuses strings beyond 20 million characters by default; a LONGTEXT may have more."""
-
-_RAW = ("topic", "partition", "offset", "key", "value", "timestamp", "run")
-
-
-def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
-    """Kafka records to changes, one row each, null records left out.
-
-    In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp, run
-    string`` (the connector run that wrote it, from the record's header).
-    Out: the same, plus ``database, table, op, position, committed_at timestamp, gtid string,
-    snapshot string, before string, after string, key_json string, reason string``. ``reason`` is
-    null for a readable change; ``position`` is never null then.
-    """
-    text = F.col("value").cast("string")
-    envelope = F.from_json(text, ENVELOPE, {**_ANY_LENGTH, "columnNameOfCorruptRecord": "_corrupt"})
-    source = F.col("envelope.source")
-    operation = F.col("envelope.op")
-    file_number = F.regexp_extract(source["file"], r"\.(\d+)$", 1).try_cast("bigint")
-    reread = (operation == "r") & (source["snapshot"] == "incremental")
-    part = (
-        F.when(operation == "d", position.PART_DELETE)
-        .when(reread, position.PART_REREAD)
-        .otherwise(position.PART_WRITE)
-    )
-    return (
-        records.filter(F.col("value").isNotNull())
-        .withColumn("envelope", envelope)
-        .select(
-            *_RAW,
-            source["db"].alias("database"),
-            source["table"].alias("table"),
-            operation.alias("op"),
-            F.struct(
-                _epoch(epochs).alias("epoch"),
-                file_number.alias("file"),
-                source["pos"].alias("pos"),
-                F.coalesce(source["row"], F.lit(0)).alias("row"),
-                part.alias("part"),
-            ).alias("position"),
-            F.timestamp_micros(source["ts_us"]).alias("committed_at"),
-            source["gtid"].alias("gtid"),
-            source["snapshot"].alias("snapshot"),
-            F.col("envelope.before").alias("before"),
-            F.col("envelope.after").alias("after"),
-            F.col("key").cast("string").alias("key_json"),
-            _envelope_reason(source, operation, file_number).alias("reason"),
-        )
-    )
-
-
-def _epoch(epochs: Sequence[Epoch]) -> Column:
-    """The epoch of a record, from its place in Kafka: the newest that had begun there."""
-    found = F.lit(0)
-    for epoch in sorted(epochs, key=lambda each: each.number):
-        start = F.lit(0).cast("bigint")
-        for (topic, partition), offset in sorted(epoch.starts.items()):
-            here = (F.col("topic") == topic) & (F.col("partition") == partition)
-            start = F.when(here, F.lit(offset).cast("bigint")).otherwise(start)
-        found = F.when(F.col("offset") >= start, epoch.number).otherwise(found)
-    return found.cast("int")
-
-
-def _envelope_reason(source: Column, operation: Column, file_number: Column) -> Column:
-    before, after = F.col("envelope.before"), F.col("envelope.after")
-    return (
-        F.when(~F.is_valid_utf8(F.col("value").cast("string")), "value is not UTF-8")
-        .when(
-            F.col("envelope").isNull() | F.col("envelope._corrupt").isNotNull(),
-            "value is not a Debezium envelope in JSON",
-        )
-        .when(
-            source["db"].isNull()
-            | source["table"].isNull()
-            | source["pos"].isNull()
-            | file_number.isNull(),
-            "envelope has no source position",
-        )
-        .when(
-            operation.isNull() | ~operation.isin(*OPERATIONS),
-            "envelope has an unknown operation",
-        )
-        .when(operation.isin("c", "r", "u") & after.isNull(), "change has no after image")
-        .when(operation.isin("u", "d") & before.isNull(), "change has no before image")
-    )
-
 
 EpochDates = Literal["quarantine", "null", "keep"]
 """What 1970-01-01 in a NOT NULL DATE or DATETIME is taken for; Debezium writes it for zero dates, too."""
@@ -175,7 +75,7 @@ def _spark_type(ddl: str) -> DataType:
 def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame:
     """Read the row images of one table's changes with one schema version.
 
-    In: columns of :func:`changes`. Out: the same, plus ``row struct<…>`` (the image after the
+    In: columns of ``envelope.changes``. Out: the same, plus ``row struct<…>`` (the image after the
     change; for a delete the one before it) and, ``with_before``, ``old struct<…>`` (the image
     before an update), each with the lake's types in source order. A value that does not fit its
     type, a column too many or too few gives the row a ``reason``, never a silent NULL.
@@ -191,7 +91,7 @@ def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame
 
 @dataclass(frozen=True)
 class Reading:
-    """How a row image is read: ``parsed`` from the columns of :func:`changes`; from the column that holds it,
+    """How a row image is read: ``parsed`` from the columns of ``envelope.changes``; from the column that holds it,
     ``row struct<…>`` with the lake's types, and ``reason string``.
     """
 
@@ -221,7 +121,7 @@ def _reading(schema: RowSchema, raw: str, before_update: bool, _application: str
 
 
 def _parsed(image: Column, schema: RowSchema) -> Column:
-    options = {**_ANY_LENGTH, "columnNameOfCorruptRecord": _CORRUPT}
+    options = {**ANY_LENGTH, "columnNameOfCorruptRecord": _CORRUPT}
     return F.from_json(image, schema.json_type, options)
 
 
@@ -268,7 +168,7 @@ def _null_date(raw: Column, name: str, kind: ColumnType, schema: RowSchema) -> C
 def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     names = F.array(*[F.lit(name) for name, _ in schema.columns])
     # json_object_keys has no such option: it says NULL to an image with a longer string.
-    every = F.map_keys(F.from_json(image, "map<string,string>", _ANY_LENGTH))
+    every = F.map_keys(F.from_json(image, "map<string,string>", ANY_LENGTH))
     keys = F.coalesce(F.json_object_keys(image), every)
     reason = (
         F.when(image.isNull(), F.lit(None).cast("string"))

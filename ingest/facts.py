@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest import dedup
+from ingest import dedup, envelope
+from ingest.epochs import Epoch, newest_restart
 from ingest.errors import Exit, IngestError
 from ingest.manifest import Entry, HighWater, Place
 from ingest.steps import TableFacts
@@ -27,15 +29,16 @@ class Counts:
 
 
 def marked(
-    changes: DataFrame,
+    records: DataFrame,
+    epochs: Sequence[Epoch],
     previous: Entry | None,
     touched: Sequence[Place],
     by: str,
-    restart: int,
 ) -> DataFrame:
-    """``dedup.marked`` by what the manifest held before the batch. ``touched``: its topic partitions;
-    ``by``: the pipeline file's `dedup.by`; ``restart``: see there.
+    """``envelope.changes`` of Kafka's records, marked (``dedup.marked``) by what the manifest held before the
+    batch. ``touched``: its topic partitions; ``by``: the pipeline file's `dedup.by`.
     """
+    changes = envelope.changes(records, epochs)
     marks = previous.high_water if previous else {}
     here = {place: marks[place] for place in touched if place in marks}
     if by == "watermark":
@@ -46,40 +49,15 @@ def marked(
         for name, state in (previous.tables if previous else {}).items()
         if state.floor
     }
-    return dedup.marked(changes, here, floors, restart)
+    return dedup.marked(changes, here, floors, newest_restart(epochs))
 
 
 def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
     """One scan over the marked batch: what there is to do, per table and partition."""
-    fresh = F.col("passed_over").isNull()
-    paused = F.coalesce(F.col("passed_over") == dedup.PAUSED, F.lit(False))
-    position = F.when(fresh, F.col("position"))
-    streamed = F.when(fresh & dedup.streamed(), F.col("position"))
-    snapshot_row = (
-        fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
-    )
-    attempt = F.when(snapshot_row, F.struct("run", F.col("position").alias("pos")))
-    reread = fresh & (F.col("op") == "r") & (F.col("snapshot") == "incremental")
     rows = (
         changes.filter(F.col("reason").isNull())
         .groupBy("database", "table", "topic", "partition")
-        .agg(
-            F.count_if(fresh).alias("changes"),
-            F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
-            F.count_if(~fresh & ~paused).alias("passed_over"),
-            F.min(F.when(paused, F.col("offset"))).alias("waiting"),
-            F.count_if("regressed").alias("regressed"),
-            F.min(position).alias("low"),
-            F.max(position).alias("high"),
-            F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),
-            F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
-            F.collect_set(F.when(fresh & (F.col("op") == "t"), F.col("position"))).alias(
-                "truncates"
-            ),
-            F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
-            F.max_by(attempt, F.when(snapshot_row, F.col("offset"))).alias("attempt"),
-            F.min(F.when(reread, F.col("position"))).alias("reread"),
-        )
+        .agg(*_aggregates(changes.sparkSession.sparkContext.applicationId))
         .collect()
     )
     found = [row.asDict(recursive=True) for row in rows]
@@ -94,6 +72,35 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         },
     )
     return TableFacts.combine(row for row in found if row["changes"]), counts
+
+
+@lru_cache(maxsize=2)
+def _aggregates(_application: str) -> tuple[Column, ...]:
+    """Built once for the JVM that they belong to: an application's."""
+    fresh = F.col("passed_over").isNull()
+    paused = F.coalesce(F.col("passed_over") == dedup.PAUSED, F.lit(False))
+    position = F.when(fresh, F.col("position"))
+    streamed = F.when(fresh & dedup.streamed(), F.col("position"))
+    snapshot_row = (
+        fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
+    )
+    attempt = F.when(snapshot_row, F.struct("run", F.col("position").alias("pos")))
+    reread = fresh & (F.col("op") == "r") & (F.col("snapshot") == "incremental")
+    return (
+        F.count_if(fresh).alias("changes"),
+        F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
+        F.count_if(~fresh & ~paused).alias("passed_over"),
+        F.min(F.when(paused, F.col("offset"))).alias("waiting"),
+        F.count_if("regressed").alias("regressed"),
+        F.min(position).alias("low"),
+        F.max(position).alias("high"),
+        F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),
+        F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
+        F.collect_set(F.when(fresh & (F.col("op") == "t"), F.col("position"))).alias("truncates"),
+        F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
+        F.max_by(attempt, F.when(snapshot_row, F.col("offset"))).alias("attempt"),
+        F.min(F.when(reread, F.col("position"))).alias("reread"),
+    )
 
 
 def regression(count: int, previous: Entry | None) -> IngestError:

@@ -14,11 +14,11 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, decode, dedup, held_back, manifest, pending, policy, snapshots, states
+from ingest import collected, dedup, held_back, manifest, pending, policy, snapshots, states
 from ingest.apply import Applier, Work
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
-from ingest.epochs import Epoch, newest_restart
+from ingest.epochs import Epoch
 from ingest.facts import gather, marked, regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
@@ -284,13 +284,7 @@ class Batches:
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
         if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
             batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
-        changes = marked(
-            decode.changes(batch, self._epochs),
-            previous,
-            touched,
-            self.pipeline.dedup.by,
-            newest_restart(self._epochs),
-        )
+        changes = marked(batch, self._epochs, previous, touched, self.pipeline.dedup.by)
         changes = dedup.paused(changes, note.paused)
         changes = keep(held_back.replayable(changes, catalog, states_before, waiting))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)

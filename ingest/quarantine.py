@@ -49,7 +49,7 @@ def waiting(quarantine: DataFrame) -> DataFrame:
 def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
     """Changes that have to wait: of a key of which an earlier change waits.
 
-    ``changes``: readable ones (``decode.changes``). ``heads``: rows with ``topic, partition, offset,
+    ``changes``: readable ones (``envelope.changes``). ``heads``: rows with ``topic, partition, offset,
     key``, those without a key being nobody's head. Out: ``changes`` of those, with their reason. A row
     that a snapshot reads is the whole truth and waits for nothing.
     """

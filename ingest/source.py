@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config import Pipeline
-from ingest.decode import ENVELOPE
+from ingest.envelope import ENVELOPE
 from ingest.manifest import Place, offsets_as_json
 from ingest.topics import topic_pattern
 

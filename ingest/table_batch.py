@@ -17,7 +17,7 @@ from ingest.steps import Step, TableFacts
 
 @dataclass
 class StepBatch:
-    """One step: the key in force (empty for none), and its changes: those of ``readable`` (``decode.changes``)
+    """One step: the key in force (empty for none), and its changes: those of ``readable`` (``envelope.changes``)
     that are ``mine``, to be read with ``schema``.
     """
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import decode
+from ingest import decode, envelope
 from ingest.epochs import Epoch
 from ingest.mysql_types import Column
 from ingest.source import SCHEMA
@@ -23,7 +23,7 @@ def column(name, type_name, length=None, scale=None, charset=None):
 
 
 def typed(spark, rows, *columns, with_before=False):
-    changes = decode.changes(spark.createDataFrame(rows, SCHEMA))
+    changes = envelope.changes(spark.createDataFrame(rows, SCHEMA))
     return decode.typed(changes, decode.RowSchema.of(columns), with_before=with_before)
 
 
@@ -33,7 +33,7 @@ def test_an_envelope_becomes_a_change_with_its_position(spark):
         message("d", 99, before={"id": 1}, key={"id": 1}, offset=9),
     ]
     epochs = [Epoch(1, "", "", {("p.d.t", 0): 5}), Epoch(2, "", "", {("p.d.t", 0): 9})]
-    found = decode.changes(spark.createDataFrame(rows, SCHEMA), epochs).select(
+    found = envelope.changes(spark.createDataFrame(rows, SCHEMA), epochs).select(
         "database", "table", "op", "position.*", "before", "after", "reason"
     )
     expected = spark.createDataFrame(
@@ -64,14 +64,14 @@ NO_CHANGES = [
 
 def test_what_is_no_change_gets_a_reason_and_keeps_its_bytes(spark):
     rows = [raw(value, offset) for offset, (value, _) in enumerate(NO_CHANGES)]
-    found = decode.changes(spark.createDataFrame(rows, SCHEMA)).orderBy("offset").collect()
+    found = envelope.changes(spark.createDataFrame(rows, SCHEMA)).orderBy("offset").collect()
     for row, (value, reason) in zip(found, NO_CHANGES, strict=True):
         assert reason in row.reason
         assert bytes(row.value) == value
 
 
 def test_a_null_record_is_left_out(spark):
-    assert decode.changes(spark.createDataFrame([raw(None)], SCHEMA)).count() == 0
+    assert envelope.changes(spark.createDataFrame([raw(None)], SCHEMA)).count() == 0
 
 
 VALUES = [
@@ -155,7 +155,7 @@ def test_1970_in_a_column_that_cannot_be_null_is_what_the_pipeline_file_says(
     spark, means, rejected, stored
 ):
     columns = [Column(name, "DATE", None, None, optional=name == "n") for name in "dn"]
-    changes = decode.changes(
+    changes = envelope.changes(
         spark.createDataFrame([message("c", 1, after={"d": 0, "n": 0})], SCHEMA)
     )
     schema = decode.RowSchema.of(columns, epoch_dates=means)
@@ -168,7 +168,7 @@ def test_1970_in_a_column_that_cannot_be_null_is_what_the_pipeline_file_says(
 
 def test_a_row_whose_key_is_a_zero_date_is_rejected_and_never_stored_without_its_key(spark):
     columns = [Column("d", "DATE", None, None, optional=False)]
-    changes = decode.changes(spark.createDataFrame([message("c", 1, after={"d": 0})], SCHEMA))
+    changes = envelope.changes(spark.createDataFrame([message("c", 1, after={"d": 0})], SCHEMA))
     schema = decode.RowSchema.of(columns, ("d",), "null")
     (row,) = decode.typed(changes, schema, with_before=False).collect()
     assert "key column 'd'" in row.reason
@@ -230,7 +230,7 @@ def test_every_value_may_be_null_in_spark_s_eyes_whatever_its_type(spark):
     columns = [replace(entry.column, name=f"c{n}") for n, entry in enumerate(ENTRIES)]
     schema = decode.RowSchema.of(columns)
     rows = decode.typed(
-        decode.changes(spark.createDataFrame([], SCHEMA)), schema, with_before=False
+        envelope.changes(spark.createDataFrame([], SCHEMA)), schema, with_before=False
     )
 
     def never(kind, name):

@@ -7,7 +7,7 @@ from chispa import assert_df_equality
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup
+from ingest import decode, dedup, envelope
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.manifest import HighWater
@@ -28,7 +28,7 @@ VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", COLUMNS,
 
 
 def changes(spark, rows, *, with_before=False):
-    decoded = decode.changes(spark.createDataFrame(rows, SCHEMA))
+    decoded = envelope.changes(spark.createDataFrame(rows, SCHEMA))
     return decode.typed(decoded, decode.RowSchema.of(COLUMNS), with_before=with_before)
 
 
