@@ -169,10 +169,15 @@ SCENARIOS: dict[str, Scenario] = {
         keyed=False,
     ),
     "a_change_older_than_a_truncate_from_another_partition_stays_away": Scenario(
-        [[insert(10, 1, "a"), truncate(60)], [insert(20, 2, "late")], [insert(70, 3, "n")]],
+        [
+            # The second partition is no new one later, which would be read together with all of the first.
+            [insert(10, 1, "a"), insert(12, 9, "p"), truncate(60)],
+            [insert(20, 2, "late")],
+            [insert(70, 3, "n")],
+        ],
         [[], [], [(3, "n")]],
         partitions=2,
-        partition_of=lambda each: 1 if each.position.pos == 20 else 0,
+        partition_of=lambda each: 1 if each.position.pos in (12, 20) else 0,
     ),
     "a_key_that_moves_to_an_added_partition_keeps_its_order": Scenario(
         [
