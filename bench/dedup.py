@@ -4,7 +4,7 @@ One backlog in Kafka, a tenth of it sent a second time, drained anew into an emp
 of its own for each way, several rounds, interleaved. Prints medians of CPU seconds (the whole process
 tree), the state that Spark kept, and what was recognised; every lake has to end with the same rows.
 
-    python bench/dedup.py [--changes 60000] [--rounds 3]
+    .venv/bin/python -m bench.dedup [--changes 60000] [--rounds 3]
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.spent import by_command
+from bench.stacks import fresh_stack
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
 from tests.kills.faults.kafka_side import send_again
@@ -44,13 +44,8 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-dedup-") as folder:
-        stack = Stack.at(Path(folder) / "stack")
-        stack.up({}, print)
-        try:
-            measure(stack, Path(folder), given)
-        finally:
-            stack.down()
+    with fresh_stack("dedup") as (stack, folder):
+        measure(stack, folder, given)
 
 
 def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:

@@ -18,7 +18,6 @@ import random
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -30,6 +29,7 @@ import yaml
 from deltalake import DeltaTable
 
 from bench.spent import Spent, by_command
+from bench.stacks import fresh_stack
 from bench.workload import COLUMNS, MYSQL_TABLE
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
@@ -52,13 +52,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(CONTESTANTS), choices=CONTESTANTS)
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-drains-") as folder:
-        stack = Stack.at(Path(folder) / "stack")
-        stack.up({}, print)
-        try:
-            measure(stack, Path(folder), given)
-        finally:
-            stack.down()
+    with fresh_stack("drains") as (stack, folder):
+        measure(stack, folder, given)
 
 
 def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
