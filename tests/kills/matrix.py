@@ -214,9 +214,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ingest-kills-") as folder:
         stack = Stack.at(Path(folder) / "stack")
         stack.up({}, print)
+        labs: list[Lab] = []
         try:
-            run(stack, Path(folder), missing, given)
+            run(stack, Path(folder), missing, given, labs)
         finally:
+            for lab in labs:  # a job that lives on would write into the folder that is to go
+                lab.close()
             stack.down()
     done = ledger(given.ledger)
     outcomes = [done.get(str(cell), {}).get("outcome", "not run") for cell in wanted]
@@ -230,16 +233,18 @@ def ledger(path: Path) -> dict[str, dict[str, object]]:
     return {entry["cell"]: entry for entry in map(json.loads, lines)}
 
 
-def run(stack: Stack, folder: Path, missing: list[Cell], given: argparse.Namespace) -> None:
+def run(
+    stack: Stack, folder: Path, missing: list[Cell], given: argparse.Namespace, labs: list[Lab]
+) -> None:
+    """``labs``: those whose jobs may be alive."""
     deadline = time.monotonic() + given.minutes * 60
     options = class_archive(stack, folder)
-    labs: list[Lab] = []
     for number, cells in enumerate(rounds(missing, given.side_by_side)):
         if time.monotonic() > deadline:
             break
         if cells[0].phase == "snapshot":
             close(labs)
-            labs = []
+            labs.clear()
             held = [
                 Held(cell, snapshotted(stack, folder, f"snap{number}_{i}", options))
                 for i, cell in enumerate(cells)
@@ -257,7 +262,7 @@ def run(stack: Stack, folder: Path, missing: list[Cell], given: argparse.Namespa
             record(given.ledger, one)
             if one.is_snapshot or "why" in one.result:
                 close([one.lab])
-        labs = [lab for lab in labs if lab.job is not None]
+        labs[:] = [lab for lab in labs if lab.job is not None]
         stack.up({})
     close(labs)
 
