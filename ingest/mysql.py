@@ -218,8 +218,9 @@ def reached(cursor: Cursor) -> Reached:
 
 def rotate_log(cursor: Cursor) -> None:
     """Begin a new binlog file, so that what is read from now on has positions of its own: the rows of a
-    blocking snapshot carry the connector's position, and on a quiet server that would be the one of the
-    table's snapshot before. Needs RELOAD, as the connector does; replicas are not told.
+    blocking snapshot carry the connector's position, and on a quiet server that is not beyond the table's
+    snapshot before, so they were passed over as older ones. Needs RELOAD, as the connector does; replicas
+    are not told.
     """
     cursor.execute("FLUSH LOCAL BINARY LOGS")
 
