@@ -69,26 +69,26 @@ def _frame(fresh: DataFrame, steps: Sequence[StepBatch], *, unread: bool) -> Dat
         number = number.when(one.mine, place)
     rows = fresh.withColumn("step", number.cast("int")).filter(F.col("step").isNotNull())
     parsed, bad, sources = {}, F.when(F.col("step") == -1, 1), []
+    noted = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
     for place, one in enumerate(steps):
         raw, mine = _raw(steps[:place], one), F.col("step") == place
         reading = decode.of_row(one.schema, raw, fresh.sparkSession)
         parsed[raw] = F.when(mine, reading.parsed)
         bad = bad.when(mine & reading.reason.isNotNull(), 1)
-        meta = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
         # Arrow refuses a field that may not be null in a struct that may, as all but one are here.
-        row, meta = (
-            F.when(mine, reading.row).alias("row"),
-            F.when(mine, meta).alias(RESERVED_COLUMN),
-        )
+        row = F.when(mine, reading.row).alias("row")
+        meta = F.when(mine, noted).alias(RESERVED_COLUMN)
         sources.append(F.when(mine, F.struct(row, meta)).alias(_column(place)))
     return rows.withColumns(parsed).select("step", bad.otherwise(0).alias("bad"), *sources)
 
 
 def _raw(before: Sequence[StepBatch], one: StepBatch) -> str:
-    """A column of its own, and the same one in the next batch."""
+    """A column of its own, and the same one in the next batch. To Spark, letters' case does not tell columns
+    apart, as it may tables.
+    """
     table = one.step.version.table
     earlier = sum(other.step.version.table == table for other in before)
-    return f"raw {earlier} {table}"
+    return f"raw {earlier} {str(table).encode().hex()}"
 
 
 def _without_rows(steps: Sequence[StepBatch]) -> DataFrame:
