@@ -77,9 +77,8 @@ class DirectTable:
 
     def features(self) -> frozenset[str]:
         """See ``engine.features``."""
-        protocol = self._known().protocol()
-        named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        return features(protocol.min_writer_version, named)
+        asked = self._known().protocol()
+        return features(asked.min_writer_version, asked.reader_features, asked.writer_features)
 
     def size(self) -> int:
         """Bytes of its files."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 Engine = Literal["spark", "delta-rs"]
@@ -60,12 +61,13 @@ class Choice:
         return f"{self.engine}: {self.because}"
 
 
-def features(writer: int, named: Iterable[str]) -> frozenset[str]:
+def features(writer: int, *named: Iterable[str] | None) -> frozenset[str]:
     """What a table's protocol asks of a writer. Older ones name nothing; those that ask for more than plain
-    tables do have a name of their own here. ``writer``: the version it asks for.
+    tables do have a name of their own here. ``writer``: the version it asks for; ``named``: its features,
+    readers' and writers'.
     """
     plain = writer <= _PLAIN_WRITER or writer == _NAMES_FEATURES
-    return frozenset(named if plain else {*named, f"writer {writer}"})
+    return frozenset(chain(*(some or () for some in named), [] if plain else [f"writer {writer}"]))
 
 
 def choose(wanted: Wanted, facts: MergeFacts) -> Choice:

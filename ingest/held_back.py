@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -44,7 +43,7 @@ class HeldBack:
         """Rows that earlier batches than ``before`` set aside and that still wait; None without any
         quarantine.
         """
-        if not DeltaTable.isDeltaTable(self._session, self._path):
+        if not LakeTable(self._session, self._path).exists():
             return None
         held = self._session.read.format("delta").load(self._path)
         return quarantine.waiting(held).filter(F.col("batch_id") < before)

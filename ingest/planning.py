@@ -65,7 +65,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     finally:
         schemas.close()
     newest = Ledger(pipeline.lake.path).last()
-    states = dict(newest.tables) if newest else {}
+    states = newest.tables if newest else {}
     tables = {name: _held(state.path) for name, state in states.items()}
     held = {name: table for name, table in tables.items() if table}
     engines = {
@@ -105,14 +105,13 @@ def _held(path: str) -> HeldTable | None:
     own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes, rows = actions.column("size_bytes"), actions.column("num_records")
-    protocol = table.protocol()
-    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    asked = table.protocol()
     return HeldTable(
         {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
         any(part["name"] == "content" for part in own["type"]["fields"]),
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
-        features(protocol.min_writer_version, named),
+        features(asked.min_writer_version, asked.reader_features, asked.writer_features),
         within_delta_rs_s_reach(path),
     )
 
