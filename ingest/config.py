@@ -179,7 +179,7 @@ class Spark(Settings):
 
     master: str = Field("local[*]", description="Spark master URL.")
     driver_memory: str = Field("2g", description="Heap of the driver's JVM.")
-    trigger_seconds: float = Field(1.0, gt=0, description="Pause between batches, in seconds.")
+    trigger_seconds: float = Field(0.5, gt=0, description="Pause between batches, in seconds.")
     max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
     parallel_tables: int = Field(
         2, ge=1, le=64, description="Tables of a batch that are committed side by side."
@@ -316,7 +316,7 @@ def _mistake(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
         known = sorted(_known_keys(error["loc"][:-1]))
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
+        hint = f"perhaps `{near[0]}` is meant" if near else f"known are {', '.join(known)}"
         return f"`{place}` is not a setting; {hint}"
     if error["type"] == "missing":
         return f"`{place}` is required"

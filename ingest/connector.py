@@ -237,7 +237,8 @@ class Connector:
                     "E-CONNECT-AWAY",
                     f"Kafka Connect at {self._url} does not answer: "
                     f"{str(failure) or type(failure).__name__}.",
-                    remedy="start it (`ingest local up` for the embedded one) or correct "
+                    remedy="start it (the embedded one by `ingest local up`, with its `--home` if it has "
+                    "one) or correct "
                     "`connect.url` in the pipeline file.",
                     may_pass=True,
                 ) from None

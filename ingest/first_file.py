@@ -40,7 +40,7 @@ lake:
 # spark:
 #   master: local[*]            # any Spark master
 #   driver_memory: 2g
-#   trigger_seconds: 1.0        # pause between batches
+#   trigger_seconds: 0.5        # pause between batches
 #   max_changes_per_batch: 200000
 #   parallel_tables: 2          # tables of a batch committed side by side
 """

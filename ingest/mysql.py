@@ -75,7 +75,8 @@ def _refusal(source: Source, failure: Exception) -> IngestError:
     return IngestError(
         "E-MYSQL-AWAY",
         f"{where} cannot be reached: {reason.removesuffix('.')}.",
-        remedy="start the server (`ingest local up` for the embedded one) or correct "
+        remedy="start the server (the embedded one by `ingest local up`, with its `--home` if it has "
+        "one) or correct "
         "`source.mysql`.",
         may_pass=True,
     )

@@ -88,7 +88,7 @@ def test_a_lake_that_cannot_be_written(cli, pipeline):
 
 def test_a_typo_in_the_pipeline_file(cli, pipeline):
     file = replaced(pipeline, "bootstrap_servers:", "bootstrap_server:")
-    refused(cli.once(file), "E-CONFIG-SETTING", "did you mean `bootstrap_servers`")
+    refused(cli.once(file), "E-CONFIG-SETTING", "perhaps `bootstrap_servers` is meant")
     file.write_text("name: [")
     refused(cli.once(file), "E-CONFIG-YAML", "line")
 

@@ -37,11 +37,11 @@ def test_the_example_of_the_design_is_accepted():
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ("sorce: {}", "did you mean `source`"),
-        ("spark: {driver_memry: 1g}", "did you mean `driver_memory`"),
+        ("sorce: {}", "perhaps `source` is meant"),
+        ("spark: {driver_memry: 1g}", "perhaps `driver_memory` is meant"),
         ("spark: {parallel_tables: 0}", "spark.parallel_tables"),
         ("spark: {trigger_seconds: soon}", "spark.trigger_seconds"),
-        ("tables: {shop.log: {apend_only: true}}", "did you mean `append_only`"),
+        ("tables: {shop.log: {apend_only: true}}", "perhaps `append_only` is meant"),
         ("tables: {'!shop.log': {append_only: true}}", "excludes"),
         ("tables: {log: {append_only: true}}", "not `database.table`"),
     ],

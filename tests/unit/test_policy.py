@@ -190,7 +190,7 @@ def test_one_word_stands_for_all_kinds_and_the_last_pattern_counts():
     [
         ("  d.t: {ddl: igonre}", "expected one of evolve, add_only, ignore, pause, fail"),
         ("  d.t: {ddl: {rename_column: ignore}}", "tables.d.t.ddl.rename_column"),
-        ("  d.t: {ddl: {drop_colum: ignore}}", "did you mean `drop_column`"),
+        ("  d.t: {ddl: {drop_colum: ignore}}", "perhaps `drop_column` is meant"),
         ("  d.t: {approved: yesterday}", "is not a position such as 0/000003:4711:0.0"),
     ],
 )
