@@ -20,7 +20,6 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     PostCommitHookProperties,
-    QueryBuilder,
     Transaction,
     write_deltalake,
 )
@@ -29,6 +28,7 @@ from deltalake.exceptions import CommitFailedError
 from ingest.engine import features
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
+from ingest.ledger import queried
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
@@ -90,11 +90,10 @@ class DirectTable:
         asked = ", ".join(f"'{content}'" for content in contents)  # hashes, so nothing to escape
         sql = (
             f"SELECT {RESERVED_COLUMN}['content'] AS content, "
-            f"max({RESERVED_COLUMN}['ordinal']) AS ordinal FROM t "
+            f"max({RESERVED_COLUMN}['ordinal']) AS ordinal FROM rows "
             f"WHERE {RESERVED_COLUMN}['content'] IN ({asked}) GROUP BY 1"
         )
-        found = QueryBuilder().register("t", self._known()).execute(sql)
-        return {row["content"]: row["ordinal"] for row in pa.table(found.read_all()).to_pylist()}
+        return {row["content"]: row["ordinal"] for row in queried(self._known(), sql)}
 
     @contextmanager
     def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ingest import catalog
@@ -26,7 +33,7 @@ class Silent:
         """Librdkafka would print on stderr what we raise."""
 
 
-def client(pipeline: Pipeline) -> Consumer:
+def client(pipeline: Pipeline, settings: Mapping[str, Any] | None = None) -> Consumer:
     """A consumer that sees committed records only and commits nothing by itself."""
     return Consumer(
         {
@@ -37,6 +44,7 @@ def client(pipeline: Pipeline) -> Consumer:
             "auto.offset.reset": "error",
             "fetch.message.max.bytes": 33_554_432,
             "allow.auto.create.topics": False,
+            **(settings or {}),
         },
         logger=Silent(),
     )
@@ -67,7 +75,8 @@ def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
         "E-KAFKA-AWAY",
         f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: {failure.args[0].str()}.",
         means="Nothing was read or written.",
-        remedy="start it (`ingest local up` for the embedded one) or correct "
+        remedy="start it (the embedded one by `ingest local up`, with its `--home` if it has "
+        "one) or correct "
         "`kafka.bootstrap_servers`.",
         may_pass=True,
     )
@@ -180,12 +189,38 @@ class GroupOffsets:
         self._consumer.close()
 
 
+FOLLOWING = {"fetch.wait.max.ms": 50}
+"""Settings of a client that follows a topic by :func:`unread`."""
+
+
+def unread(consumer: Consumer, place: TopicPartition) -> Iterator[Message]:
+    """What a consumer has not read yet of everything committed so far; errors are messages, too.
+
+    A consumer always has a fetch under way, which the broker answers when there is something or half a
+    second has passed, and it answers nothing else on that connection before. So it rests between looks.
+    Transaction markers take offsets without being records, so the position counts, not the offset of the
+    last record seen.
+    """
+    end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
+    if _position(consumer, place) < end:
+        consumer.resume([place])
+        while _position(consumer, place) < end:
+            message = consumer.poll(0.05)
+            if message is not None:
+                yield message
+        consumer.pause([place])
+
+
+def _position(consumer: Consumer, place: TopicPartition) -> int:
+    return max(consumer.position([place])[0].offset, 0)  # below it while nothing was read
+
+
 class SchemaTopic:
     """Debezium's schema-change topic, read from its beginning and followed."""
 
     def __init__(self, pipeline: Pipeline, epochs: Sequence[Epoch] = ()) -> None:
         self._topic = pipeline.name
-        self._consumer = client(pipeline)
+        self._consumer = client(pipeline, FOLLOWING)
         self._epochs = epochs
         self._assigned = False
         self.catalog = catalog.Catalog()
@@ -200,9 +235,9 @@ class SchemaTopic:
                     return
                 self._consumer.assign([TopicPartition(self._topic, 0, 0)])
                 self._assigned = True
-            end = self._consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
-            while self._position(place) < end:
-                self._take(self._consumer.poll(0.05))
+            for message in unread(self._consumer, place):
+                self._take(message)
+            self.offset = max(self.offset, _position(self._consumer, place))
         except KafkaException as failure:
             raise IngestError(
                 "E-KAFKA-SCHEMA-TOPIC",
@@ -214,16 +249,7 @@ class SchemaTopic:
                 may_pass=True,
             ) from None
 
-    def _position(self, place: TopicPartition) -> int:
-        # Transaction markers take offsets without being records, so the position counts, not the
-        # offset of the last record seen.
-        position = self._consumer.position([place])[0].offset
-        self.offset = max(self.offset, position)
-        return self.offset
-
     def _take(self, message: object) -> None:
-        if message is None:
-            return
         failure = message.error()  # type: ignore[attr-defined]
         if failure:
             raise KafkaException(failure)

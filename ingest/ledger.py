@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from typing import Any
 
-import pyarrow.compute as pc
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.manifest import Entry
@@ -35,9 +36,8 @@ class Ledger:
             version = self._table.version()
             if self._newest and self._newest[0] == version and len(self._newest[1]) >= newest:
                 return self._newest[1][:newest]
-            rows = self._table.to_pyarrow_table()
-            order = pc.sort_indices(rows, sort_keys=[("batch_id", "descending")])
-            found = [Entry.from_row(row) for row in rows.take(order[:newest]).to_pylist()]
+            asked = f"SELECT * FROM rows ORDER BY batch_id DESC LIMIT {newest}"
+            found = [Entry.from_row(row) for row in queried(self._table, asked)]
             self._newest = (version, found)
             return found
 
@@ -50,10 +50,20 @@ class Ledger:
         """Changes applied so far, over all batches."""
         with self._lock:
             try:
-                table = DeltaTable(self._path).to_pyarrow_table(columns=["changes"])
+                table = DeltaTable(self._path)
             except TableNotFoundError:
                 return 0
-            return int(pc.sum(table["changes"]).as_py() or 0)
+            (total,) = queried(table, "SELECT sum(changes) AS changes FROM rows")
+            return int(total["changes"] or 0)
+
+
+def queried(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
+    """What SQL says of a table, which it calls ``rows``. Not by ``to_pyarrow_table``, whose files Arrow's own threads
+    read through Python: one that is still at it when the process ends brings it down (``terminate called``).
+    """
+    found = QueryBuilder().register("rows", table).execute(sql)
+    rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
+    return rows
 
 
 def age(entry: Entry, now: float) -> timedelta | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
+from deltalake import DeltaTable, Schema
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.types import StructType
 
 from ingest import manifest
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.manifest import Entry
 from ingest.names import manifest_path
-from ingest.storage import within_delta_rs_s_reach
+from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 
@@ -29,17 +32,25 @@ class Publisher:
 
     def add(self, entry: Entry, identity: Identity) -> None:
         """Publish a batch, unless it is published."""
-        if self._direct is None or not self._table.exists():
+        if self._direct is None:
             rows = self._session.createDataFrame([entry.as_row()], manifest.SCHEMA)
             path = self._table.path
             self._committer.append_once(self._session, path, manifest.SCHEMA, rows, identity)
         else:
             direct = self._direct
+            if not self._table.exists():
+                schema = Schema.from_json(_schema().json())
+                DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
             self._committer.once(direct, identity, lambda: direct.append(_row(entry)))
 
 
 def _row(entry: Entry) -> pa.Table:
-    parsed = _parse_datatype_string(manifest.SCHEMA)
-    assert isinstance(parsed, StructType)
-    schema = to_arrow_schema(parsed, timezone="UTC")
+    schema = to_arrow_schema(_schema(), timezone="UTC")
     return pa.Table.from_pylist([entry.as_row()], schema=schema)
+
+
+@cache
+def _schema() -> StructType:
+    parsed = StructType.fromDDL(manifest.SCHEMA)
+    assert isinstance(parsed, StructType)
+    return parsed

@@ -244,17 +244,15 @@ class Requests:
         place = TopicPartition(topic, 0)
         try:
             if self._consumer is None:
-                consumer = kafka.client(self.pipeline)
+                consumer = kafka.client(self.pipeline, kafka.FOLLOWING)
                 if topic not in consumer.list_topics(timeout=10).topics:
                     consumer.close()
                     return
                 consumer.assign([TopicPartition(topic, 0, 0)])
                 self._consumer = consumer
-            end = self._consumer.get_watermark_offsets(place, timeout=10)[1]
-            while self._consumer.position([place])[0].offset < end:
-                message = self._consumer.poll(0.1)
-                said = message.value() if message is not None and not message.error() else None
-                if message is not None and said:
+            for message in kafka.unread(self._consumer, place):
+                said = None if message.error() else message.value()
+                if said:
                     self._take(json.loads(said), message.offset() or 0)
         except KafkaException:
             return  # looked at again; nothing depends on when

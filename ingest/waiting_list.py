@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from ingest.ledger import queried
 from ingest.names import quarantine_path
 from ingest.topics import TableId
 
@@ -33,15 +33,16 @@ def waiting_list(lake: str) -> list[Waiting]:
         table = DeltaTable(quarantine_path(lake))
     except TableNotFoundError:
         return []
-    columns = ["database", "table", "topic", "reason", "settled"]
-    rows = table.to_pyarrow_table(columns=columns)
-    rows = rows.filter(pc.is_null(rows["settled"]))
-    groups = rows.group_by(columns[:4]).aggregate([([], "count_all")]).to_pylist()
+    groups = queried(
+        table,
+        'SELECT database, "table", topic, reason, count(*) AS changes FROM rows WHERE settled IS NULL '
+        'GROUP BY database, "table", topic, reason',
+    )
     found = [
         Waiting(
             str(TableId(group["database"], group["table"])) if group["table"] else group["topic"],
             group["reason"],
-            group["count_all"],
+            group["changes"],
         )
         for group in groups
     ]
