@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import apply, config, held_back, pipeline, session
+from ingest import apply, config, held_back, pipeline, reading, session
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
@@ -27,7 +27,7 @@ from ingest.sample.traffic import Traffic
 from tests.support.server import Server
 
 STAGES = [
-    (pipeline, "gather"),
+    (reading.Reader, "read"),
     (apply.Applier, "prepare"),
     (held_back.HeldBack, "take"),
     (pipeline.Batches, "_apply_tables"),

@@ -9,11 +9,14 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import decode, dedup, evolve, snapshots
 from ingest.admission import admitted
+from ingest.arrow_facts import before
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -32,7 +35,7 @@ from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps
 from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
-from ingest.table_batch import StepBatch, TableBatch
+from ingest.table_batch import StepBatch, StepRows, TableBatch
 from ingest.topics import TableId
 
 MIRROR = "mirror"
@@ -75,17 +78,40 @@ class Applier:
 
     def prepare(
         self,
-        fresh: DataFrame,
+        fresh: DataFrame | None,
+        rows: Mapping[TableId, pa.Table],
         facts: Mapping[TableId, TableFacts],
         catalog: Catalog,
         previous: Entry | None,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps."""
+        """Cut each table's changes into steps. ``rows``: of the tables that were read in the driver; those of
+        all others are in ``fresh``.
+        """
         self.prepared = []
         states = previous.tables if previous else {}
-        readable = fresh.filter(F.col("reason").isNull())
-        self.prepared = [self._cut(readable, one, catalog, states) for one in facts.values()]
+        readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
+        for table, found in facts.items():
+            if table in rows:
+                self.prepared.append(self._cut_rows(rows[table], found, catalog, states))
+            else:
+                assert readable is not None
+                self.prepared.append(self._cut(readable, found, catalog, states))
         return self.prepared
+
+    def _cut_rows(
+        self,
+        rows: pa.Table,
+        found: TableFacts,
+        catalog: Catalog,
+        states: Mapping[str, TableState],
+    ) -> TableBatch:
+        state = states.get(str(found.table))
+        cut = steps(found, catalog, state.position if state else None)
+        parts = [rows] if len(cut) == 1 else [_rows_within(rows, step) for step in cut]
+        pairs = zip(cut, parts, strict=True)
+        return TableBatch(
+            found, [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
+        )
 
     def _cut(
         self,
@@ -110,7 +136,7 @@ class Applier:
             readable = _as_log(readable.filter(mine))
             cut = [replace(step, wipe=None) for step in cut]
         zero = self.pipeline.source.epoch_dates
-        batches = []
+        batches: list[StepBatch | StepRows] = []
         for step, key in zip(cut, keys, strict=True):
             schema = decode.RowSchema.of(self._readable(step.version).columns, key, zero)
             batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
@@ -187,7 +213,7 @@ class Applier:
         self,
         target: LakeTable,
         table: TableId,
-        one: StepBatch,
+        one: StepBatch | StepRows,
         phases: list[Identity],
         size: int,
     ) -> tuple[str, ...]:
@@ -229,7 +255,8 @@ class Applier:
         if step.previous and step.previous.columns:
             known = self._plan(evolve.held_by(step.previous, multiset=not key), step, key)
         fits = self._fitting.get(version.table) == (version, key)
-        if not fits and not self.committer.holds(target, change):
+        now = self._merging.current(target)
+        if not fits and not self.committer.holds(now, change):
             self._change(target, step, key, change)
         self._fitting[version.table] = (version, key)
         if isinstance(known, evolve.InPlace) and known.defaults:
@@ -283,6 +310,18 @@ def _within(step: Step) -> Column:
     if step.end is not None:
         end = F.col("position") < dedup.literal(step.end)
     return start & end
+
+
+def _rows_within(rows: pa.Table, step: Step) -> pa.Table:
+    """The same of a MERGE's source rows."""
+    place = pc.struct_field(rows[RESERVED_COLUMN], "position")
+    places = pa.table({field.name: pc.struct_field(place, field.name) for field in place.type})
+    mine = pa.repeat(pa.scalar(True), rows.num_rows)
+    if step.start is not None:
+        mine = pc.and_(mine, pc.invert(before(places, step.start)))
+    if step.end is not None:
+        mine = pc.and_(mine, before(places, step.end))
+    return rows.filter(mine)
 
 
 def _as_log(changes: DataFrame) -> DataFrame:

@@ -36,7 +36,7 @@ def look(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor, *, coll
 
 
 def _brought(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor) -> int:
-    steps = [one for table in tables for one in table.steps]
+    steps = [one for table in tables for one in table.read_by_spark]
     keyed = [one for one in steps if one.key]
     keyless = [one for one in steps if not one.key]
     groups = [keyed[start : start + TOGETHER] for start in range(0, len(keyed), TOGETHER)] or [[]]
@@ -109,7 +109,7 @@ def _counted(unread: DataFrame, tables: Sequence[TableBatch]) -> int:
     parts += [
         one.changes.select(F.lit(number).alias("table"), F.lit(index).alias("step"), bad)
         for number, table in enumerate(tables)
-        for index, one in enumerate(table.steps)
+        for index, one in enumerate(table.read_by_spark)
     ]
     counted = reduce(DataFrame.unionByName, parts).groupBy("table", "step", "bad").count().collect()
     for number, table in enumerate(tables):

@@ -17,8 +17,8 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 
 from ingest.envelope import ANY_LENGTH
 from ingest.json_text import json_text
+from ingest.mysql_types import RANGES, ColumnType, Kind, column_type
 from ingest.mysql_types import Column as SourceColumn
-from ingest.mysql_types import ColumnType, Kind, column_type
 from ingest.names import quoted
 
 EpochDates = Literal["quarantine", "null", "keep"]
@@ -204,24 +204,15 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     return reason
 
 
-_RANGES = {
-    Kind.DATE: (-719_528, 2_932_896),  # 0000-01-01 to 9999-12-31, in days
-    Kind.DATETIME: (-62_167_219_200_000_000, 253_402_300_799_999_999),  # the same, in microseconds
-    Kind.TIME: (-3_020_399_999_999, 3_020_399_999_999),  # -838:59:59.999999 and its opposite
-    Kind.YEAR: (0, 2155),
-}
-"""What MySQL's types can hold. A number beyond is nobody's value, and arithmetic on it could raise,
-which would stop the batch for ever instead of setting the row aside."""
-
-_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS, *_RANGES}
+_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS, *RANGES}
 
 
 def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
     """One value: from the type its JSON was parsed with to the lake's type. NULL stays NULL.
     ``streamed``: true where the stream wrote it, false where a snapshot did.
     """
-    if column.kind in _RANGES:
-        raw = F.when(raw.between(*_RANGES[column.kind]), raw)
+    if column.kind in RANGES:
+        raw = F.when(raw.between(*RANGES[column.kind]), raw)
     if column.kind is Kind.YEAR:
         # 1900 is no YEAR; the stream adds 1900 to the 0 that stands for 0000.
         return F.when(streamed & (raw == 1900), 0).otherwise(raw).cast(column.delta)

@@ -70,6 +70,10 @@ class HeldBack:
             self._holding = heads is not None and not heads.isEmpty()
         return heads if self._holding else None
 
+    def holds(self, before: int) -> bool:
+        """True when a key waits, set aside by an earlier batch than ``before``."""
+        return self._heads(before) is not None
+
     def take(
         self, changes: DataFrame, tables: Sequence[TableBatch], count: int, identity: Identity
     ) -> int:

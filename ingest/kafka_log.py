@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest import kafka, manifest, source
 from ingest.config import Pipeline
+from ingest.fetch import Fetcher
 from ingest.manifest import Place
 from ingest.ports import Ranges
 from ingest.storage import Storage
@@ -21,6 +23,7 @@ class KafkaLog:
         self._pipeline = pipeline
         self._checkpoint = checkpoint
         self._group = kafka.GroupOffsets(pipeline)
+        self._fetcher = Fetcher(pipeline)
 
     def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
         """The exact ranges of Spark's batch, from its own write-ahead log."""
@@ -41,6 +44,10 @@ class KafkaLog:
         """Exactly the records of these ranges."""
         return source.range_(self._session, self._pipeline, ranges)
 
+    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+        """The same, to the driver."""
+        return self._fetcher.records(ranges)
+
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""
         return kafka.end_offsets(self._pipeline, topics)
@@ -56,3 +63,4 @@ class KafkaLog:
     def close(self) -> None:
         """Leave Kafka."""
         self._group.close()
+        self._fetcher.close()

@@ -145,16 +145,17 @@ class Merging:
             free(source)
 
     def current(self, target: LakeTable) -> LakeTable | DirectTable:
-        """The table by whichever way is cheaper to ask what it is."""
-        return self._opened.get(target.path, target)
+        """The table by whichever way is cheaper to ask: Spark's first look at one takes seconds."""
+        if self.wanted == "spark" or not within_delta_rs_s_reach(target.path):
+            return target
+        return self._opened.setdefault(target.path, DirectTable(target))
 
     def _look(
         self, target: LakeTable, key: tuple[str, ...], size: int
     ) -> tuple[DirectTable | None, MergeFacts]:
-        reachable = within_delta_rs_s_reach(target.path)
-        if self.wanted == "spark" or not reachable:
-            return None, MergeFacts(reachable)
-        direct = self._opened.setdefault(target.path, DirectTable(target))
+        direct = self.current(target)
+        if isinstance(direct, LakeTable):
+            return None, MergeFacts(within_delta_rs_s_reach(target.path))
         direct.version()
         return direct, MergeFacts(True, direct.features(), direct.size(), size, key)
 

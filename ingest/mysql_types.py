@@ -37,6 +37,16 @@ class Kind(Enum):
     GEOMETRY = "object of base64 WKB and SRID"
 
 
+RANGES = {
+    Kind.DATE: (-719_528, 2_932_896),  # 0000-01-01 to 9999-12-31, in days
+    Kind.DATETIME: (-62_167_219_200_000_000, 253_402_300_799_999_999),  # the same, in microseconds
+    Kind.TIME: (-3_020_399_999_999, 3_020_399_999_999),  # -838:59:59.999999 and its opposite
+    Kind.YEAR: (0, 2155),
+}
+"""What MySQL's types can hold. A number beyond is nobody's value, and arithmetic on it could raise,
+which would stop the batch for ever instead of setting the row aside."""
+
+
 @dataclass(frozen=True)
 class ColumnType:
     """``delta``: type of the lake's column. ``json``: Spark type its JSON is parsed with."""

@@ -7,27 +7,28 @@ is a stage that has a module of its own name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, dedup, held_back, manifest, pending, policy, snapshots, states
+from ingest import collected, manifest, pending, policy, snapshots, states
 from ingest.apply import Applier, Work
+from ingest.awaited import Awaited
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch
-from ingest.facts import gather, marked, regression
+from ingest.facts import regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
-from ingest.kept import free, keep
-from ingest.manifest import Entry, Kind, Place
+from ingest.manifest import Entry, Kind
 from ingest.names import app_id
-from ingest.ports import Log, Ranges, Schemas, parts
+from ingest.ports import Log, Ranges, Schemas
 from ingest.position import Position
 from ingest.publishing import Publisher
+from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
@@ -73,16 +74,16 @@ class Batches:
         self._log = log
         self._report = report
         self._schemas = schemas
-        self._epochs = epochs
         self._committer = committer
         self._requests = requests
-        self._awaited: dict[Cleanup, Mapping[Place, int]] = {}
+        self._awaited = Awaited(lambda table: log.ends([self._topic(table)]))
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: Spark hands each batch a session object of its
         # own, and sessions cloned from it would pile up batch by batch.
         self._applier = Applier(pipeline, session, committer)
         self._held = HeldBack(session, pipeline.lake.path, committer)
+        self._reader = Reader(pipeline, log, self._pool, epochs)
         self._published = Publisher(session, pipeline.lake.path, committer)
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
@@ -229,15 +230,8 @@ class Batches:
         return done
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
-        """True when everything that its topic held when it was complete is applied."""
-        newest = self.newest
-        assert newest is not None
-        if (state := newest.tables.get(str(cleanup.table))) and state.paused:
-            return False
-        if cleanup not in self._awaited:
-            self._awaited[cleanup] = self._log.ends([self._topic(cleanup.table)])
-        ends = self._awaited[cleanup]
-        return all(newest.ends.get(place, 0) >= end for place, end in ends.items())
+        assert self.newest is not None
+        return self._awaited.is_applied(cleanup, self.newest)
 
     def _topic(self, table: TableId) -> str:
         return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
@@ -282,32 +276,26 @@ class Batches:
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         watch.done("schemas")
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
-        if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
-            batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
-        changes = marked(batch, self._epochs, previous, touched, self.pipeline.dedup.by)
-        changes = dedup.paused(changes, note.paused)
-        changes = keep(held_back.replayable(changes, catalog, states_before, waiting))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
+        plain = not late and self._may_read_in_driver(note)
         try:
-            facts, counts = gather(changes)
-            watch.done("decode")
-            facts = {**pending.without_changes(note.ddl, catalog, states_before), **facts}
+            read = self._reader.read(batch, note, catalog, previous, waiting, watch, plain=plain)
+            counts = read.counts
+            facts = {**pending.without_changes(note.ddl, catalog, states_before), **read.facts}
             facts = policy.ruled(facts, rules)
             if counts.regressed:
                 raise regression(counts.regressed, previous)
-            fresh, pool = dedup.fresh(changes), self._pool
-            tables = self._applier.prepare(fresh, facts, catalog, previous)
+            tables = self._applier.prepare(read.fresh, read.rows, facts, catalog, previous)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
             rejects, settled = 0, None
-            if not note.replay:
-                collect = self._applier.collects
-                bad = collected.look(fresh, tables, pool, collect=collect)
-                rejects = self._held.take(changes, tables, bad, identity)
-            elif (settled := self._held.retry(changes, tables, note.batch_id)) is None:
-                return
+            if read.changes is not None:
+                if not note.replay:
+                    rejects = self._quarantine(read, tables, identity)
+                elif (settled := self._held.retry(read.changes, tables, note.batch_id)) is None:
+                    return
+                watch.done("type")
             reached("quarantine_committed", note.batch_id)
-            watch.done("type")
             applied = self._apply_tables(tables, work)
             watch.done("apply")
             if settled is not None:
@@ -341,9 +329,23 @@ class Batches:
             for table in self._applier.prepared:
                 table.release()
             self._held.release()
-            free(changes)
+            self._reader.release()
         reached("manifest_committed", note.batch_id)
         self._follow_up(entry, applied)
+
+    def _may_read_in_driver(self, note: Note) -> bool:
+        """False where only Spark has the rules: its state, DDLs alone, what waits somewhere."""
+        special = self.pipeline.dedup.keeps_state or note.ddl or note.replay or note.paused
+        return self._applier.collects and not special and not self._held.holds(note.batch_id)
+
+    def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
+        """Set aside what cannot be applied; returns how many changes."""
+        assert read.changes is not None
+        assert read.fresh is not None
+        others = [table for table in tables if table.facts.table not in read.rows]
+        collect = self._applier.collects
+        bad = collected.look(read.fresh, others, self._pool, collect=collect)
+        return self._held.take(read.changes, others, bad, identity)
 
     def _follow_up(self, entry: Entry, applied: Sequence[Applied]) -> None:
         """What a crash may leave undone: the next start asks for the tables of all open gaps, and offsets
@@ -383,7 +385,7 @@ class Batches:
         tables = {**entry.tables, name: after}
         seconds = time.monotonic() - started
         self._publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
-        self._awaited.pop(cleanup, None)
+        self._awaited.forget(cleanup)
 
     def _publish(self, entry: Entry) -> None:
         self._published.add(entry, self._identity("manifest", entry.checkpoint_id, entry.batch_id))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
@@ -14,6 +15,9 @@ from ingest.manifest import Place
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""
 
+
+RUN_HEADER = "__debezium.context.runId"
+"""The header of a record that names the connector run that wrote it."""
 
 RECORDS_PER_PART = 10_000
 """What one task decodes in some tenth of a second (facts.md B4: 8 to 15 µs of CPU a change)."""
@@ -45,6 +49,11 @@ class Log(Protocol):
 
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges, with ``source.SCHEMA``."""
+
+    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+        """The same to the driver, some at a time: ``offset bigint, value binary, run string``. Raises
+        ``FetchError``. ``run`` may be left out but for snapshots' rows.
+        """
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

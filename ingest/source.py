@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from ingest.config import Pipeline
 from ingest.envelope import ENVELOPE
 from ingest.manifest import Place, offsets_as_json
+from ingest.ports import RUN_HEADER
 from ingest.topics import topic_pattern
 
 SCHEMA = (
@@ -18,8 +19,6 @@ SCHEMA = (
     "run string"
 )
 """A record; ``run`` is the connector run that wrote it, from its header."""
-
-_RUN_HEADER = "__debezium.context.runId"
 
 
 def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | None) -> DataFrame:
@@ -94,7 +93,7 @@ def identity() -> Column:
 
 
 def _columns(loaded: DataFrame) -> DataFrame:
-    ours = F.filter("headers", lambda header: header["key"] == _RUN_HEADER)
+    ours = F.filter("headers", lambda header: header["key"] == RUN_HEADER)
     run = F.get(ours, F.lit(0))["value"].cast("string").alias("run")
     return loaded.select("topic", "partition", "offset", "timestamp", "key", "value", run)
 

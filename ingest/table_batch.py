@@ -6,12 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import decode, quarantine
 from ingest.decode import RowSchema
 from ingest.kept import free, keep
+from ingest.names import RESERVED_COLUMN, quoted
 from ingest.steps import Step, TableFacts
 
 
@@ -64,29 +65,56 @@ class StepBatch:
 
 
 @dataclass
+class StepRows:
+    """One step of a table with a key whose changes were read in the driver; all of them can be applied."""
+
+    step: Step
+    key: tuple[str, ...]
+    rows: pa.Table
+    session: SparkSession
+
+    @property
+    def applicable(self) -> bool:
+        """False when there is none."""
+        return bool(self.rows.num_rows)
+
+    def good(self) -> DataFrame:
+        """All of them (``decode.typed``, as far as a MERGE reads it), for tables that Spark writes."""
+        frame = self.session.createDataFrame(self.rows)
+        columns = [quoted(name) for name in self.rows.column_names if name != RESERVED_COLUMN]
+        return frame.select(F.struct(*columns).alias("row"), f"{RESERVED_COLUMN}.*")
+
+
+@dataclass
 class TableBatch:
-    """One table of a batch, step by step."""
+    """One table of a batch, step by step: all of them read by Spark, or all in the driver."""
 
     facts: TableFacts
-    steps: list[StepBatch]
+    steps: list[StepBatch | StepRows]
     _spent: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def read_by_spark(self) -> list[StepBatch]:
+        """Its steps, unless they were read in the driver."""
+        return [one for one in self.steps if isinstance(one, StepBatch)]
 
     def know(self, good: Collection[int]) -> None:
         """Note which steps, by index, have changes that can be applied."""
-        for index, one in enumerate(self.steps):
+        for index, one in enumerate(self.read_by_spark):
             one.applicable = index in good
 
     def rejects(self) -> list[DataFrame]:
         """Changes that do not fit their schema, one frame per step."""
-        return [one.changes.filter(F.col("reason").isNotNull()) for one in self.steps]
+        bad = F.col("reason").isNotNull()
+        return [one.changes.filter(bad) for one in self.read_by_spark]
 
     def leave_out(self, others: DataFrame) -> None:
         """Take changes away that stand at the places of others."""
-        self._spent += [one.leave_out(others) for one in self.steps]
+        self._spent += [one.leave_out(others) for one in self.read_by_spark]
 
     def release(self) -> None:
         """Free what was kept."""
         for frame in self._spent:
             free(frame)
-        for one in self.steps:
+        for one in self.read_by_spark:
             one.release()

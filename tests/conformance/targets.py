@@ -12,12 +12,13 @@ import os
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
@@ -92,6 +93,11 @@ class MemoryLog:
             for offset in range(start, end)
         ]
         return self.session.createDataFrame(rows, SCHEMA)
+
+    def bring(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[dict[Place, pa.Table]]:
+        for place, wanted in ranges.items():
+            found = self.read({place: wanted}).select("offset", "value", "run").orderBy("offset")
+            yield {place: found.toArrow()}
 
     def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
         return {
@@ -291,5 +297,5 @@ def _message(record: Record, topic: str, partition: int, offset: int) -> tuple[A
     }
     key = None if change.key is None else bytearray(json.dumps(dict(change.key)).encode())
     run = f"run-{change.attempt}" if read else "run"
-    body = bytearray(json.dumps(value).encode())
+    body = bytearray(json.dumps(value, separators=(",", ":")).encode())
     return (topic, partition, offset, NOW, key, body, run)

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from ingest import (
     apply,
+    arrow_facts,
     collected,
     commit,
     dedup,
     envelope,
     merge,
     multiset,
-    pipeline,
     progress,
     snapshots,
     states,
@@ -127,14 +127,14 @@ def _without_steps(original):
 MUTANTS = [
     Mutant(
         "no high-water position",
-        pipeline.dedup,
+        dedup,
         "marked",
         _no_position,
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
     ),
     Mutant(
         "the applied offset counts one record too many",
-        pipeline.dedup,
+        dedup,
         "marked",
         _inclusive_offset,
         "identical_rows_without_a_key_are_kept_apart_and_counted",
@@ -160,6 +160,22 @@ MUTANTS = [
         "winners",
         _last_arrival_in_the_driver,
         "the_newest_position_wins_within_a_batch_whatever_arrives_last",
+        engine="auto",
+    ),
+    Mutant(
+        "what came before is taken for new in the driver",
+        arrow_facts,
+        "refuse_old",
+        lambda _: lambda *given: None,
+        "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
+        engine="auto",
+    ),
+    Mutant(
+        "a step in the driver has the whole batch's changes",
+        apply,
+        "_rows_within",
+        lambda _: lambda rows, step: rows,
+        "a_truncate_removes_what_stood_before_it_and_nothing_after",
         engine="auto",
     ),
     Mutant(
@@ -307,7 +323,7 @@ def test_with_the_row_s_position_alone_the_final_content_is_still_right(spark, t
     scenario = SCENARIOS["a_deleted_row_does_not_come_back_when_older_changes_are_sent_again"]
     everything = [each for batch in scenario.batches[:2] for each in batch]
     again = replace(scenario, batches=[everything] * 2, rows=scenario.rows[1:], only_final=True)
-    with patch.object(pipeline.dedup, "marked", _no_position(pipeline.dedup.marked)):
+    with patch.object(dedup, "marked", _no_position(dedup.marked)):
         again.run(spark, tmp_path)
 
 

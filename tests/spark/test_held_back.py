@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import apply, decode, pipeline
+from ingest import apply, arrow_values, decode, pipeline
 from ingest.changelog import row
 from ingest.position import Position
 from ingest.waiting_list import waiting_list
@@ -27,9 +27,19 @@ def unreadable():
         cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
         return F.coalesce(original(image, raw, schema), cannot)
 
+    in_driver = arrow_values.value
+
+    def value(parsed, *given):
+        if "bad" in parsed.to_pylist():
+            raise arrow_values.UnfitError("the decoder cannot read it")
+        return in_driver(parsed, *given)
+
     # Readers are built once per schema and job; the mended one is another job's.
     decode._reading.cache_clear()
-    with patch.object(decode, "_row_reason", reason):
+    with (
+        patch.object(decode, "_row_reason", reason),
+        patch.object(arrow_values, "value", value),
+    ):
         yield
     decode._reading.cache_clear()
 

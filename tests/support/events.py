@@ -40,7 +40,15 @@ def message(
         "ts_us": 1_767_225_600_000_000,
     }
     raw_key = None if key is None else bytearray(json.dumps(key).encode())
-    return ("p.d." + table, 0, offset, NOW, raw_key, bytearray(json.dumps(value).encode()), "run")
+    return (
+        "p.d." + table,
+        0,
+        offset,
+        NOW,
+        raw_key,
+        bytearray(json.dumps(value, separators=(",", ":")).encode()),
+        "run",
+    )
 
 
 def raw(value: bytes | None, offset: int = 0) -> tuple[Any, ...]:

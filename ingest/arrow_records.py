@@ -1,0 +1,252 @@
+"""Records of one topic partition, read in the driver by Arrow: envelope, position and row images at once.
+
+What ``envelope`` and ``decode`` say in Spark's columns, for records that are just as Debezium writes them.
+Everything else is refused (``UnfitError``), and Spark reads it and finds the reason. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as paj
+
+from ingest import arrow_values, position
+from ingest.arrow_values import UnfitError
+from ingest.catalog import SchemaVersion
+from ingest.decode import EpochDates, RowSchema
+from ingest.envelope import OPERATIONS
+from ingest.mysql_types import Kind
+from ingest.names import RESERVED_COLUMN
+from ingest.position import file_number
+
+POSITION = pa.struct(
+    [
+        ("epoch", pa.int32()),
+        ("file", pa.int64()),
+        ("pos", pa.int64()),
+        ("row", pa.int32()),
+        ("part", pa.int32()),
+    ]
+)
+"""``position.SQL_TYPE`` in Arrow."""
+
+_SOURCE = pa.struct(
+    [
+        ("db", pa.string()),
+        ("table", pa.string()),
+        ("file", pa.string()),
+        ("pos", pa.int64()),
+        ("row", pa.int32()),
+        ("snapshot", pa.string()),
+        ("ts_us", pa.int64()),
+        ("gtid", pa.string()),
+    ]
+)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_$]+")
+_APPROXIMATE = (Kind.FLOAT, Kind.DOUBLE)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the records of one table's topic look under one schema version."""
+
+    version: SchemaVersion
+    schema: RowSchema
+
+    @cached_property
+    def parsed(self) -> pa.Schema:
+        """What Arrow parses a record's value with."""
+        image = pa.struct([(name, arrow_values.json_type(k)) for name, k in self.schema.columns])
+        return pa.schema(
+            [("before", image), ("after", image), ("op", pa.string()), ("source", _SOURCE)]
+        )
+
+    @property
+    def is_readable(self) -> bool:
+        """False where only Spark can tell: no key, a column that is not read here, or a name that JSON
+        might write in two ways.
+        """
+        kinds = dict(self.schema.columns)
+        return bool(self.version.key) and all(
+            _PLAIN_NAME.fullmatch(name)
+            and kind.kind in arrow_values.READABLE
+            # Arrow tells the zero below zero from the zero above it.
+            and not (name in self.version.key and kind.kind in _APPROXIMATE)
+            for name, kind in kinds.items()
+        )
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Those of one topic partition. ``notes``: ``offset, run, bytes, op, epoch, file, pos, row, part,
+    snapshot, ts_us, gtid``, one row each. ``rows``: a MERGE's source rows, those of TRUNCATEs left out.
+    """
+
+    notes: pa.Table
+    rows: pa.Table
+
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """All in one."""
+        notes = pa.concat_tables(part.notes for part in parts).combine_chunks()
+        return cls(notes, pa.concat_tables(part.rows for part in parts).combine_chunks())
+
+
+def read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
+    """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log.
+    Raises :class:`UnfitError`.
+    """
+    try:
+        return _read(records.filter(pc.is_valid(records["value"])), layout, epoch)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, RecursionError) as odd:
+        raise UnfitError(str(odd)[:200]) from None
+
+
+def _read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
+    values = records["value"].combine_chunks().cast(pa.string())  # refuses what is not UTF-8
+    text, parsed = _parsed(values, layout)
+    after, before, op = parsed["after"], parsed["before"], parsed["op"]
+    source = parsed["source"]
+    _refuse_others(after, before, op, source, layout)
+    _refuse_other_columns(text, parsed, layout)
+    notes = _notes(records, values, op, source, epoch)
+    is_row = pc.not_equal(op, "t")
+    image = pc.if_else(pc.equal(op, "d"), before, after)
+    image, where = image.filter(is_row), notes.filter(is_row)
+    return Changes(notes, _rows(image, where, layout))
+
+
+def _parsed(values: pa.Array, layout: Layout) -> tuple[pa.Buffer, dict[str, Any]]:
+    """The text of all values, and them parsed: one record to one row."""
+    if not len(values):
+        raise UnfitError("no record")
+    if not pc.all(pc.starts_with(values, "{")).as_py():
+        raise UnfitError("a value is no object")
+    lines = pa.ListArray.from_arrays([0, len(values)], values)
+    text = pc.binary_join(lines, "\n")[0].as_buffer()
+    table = paj.read_json(
+        pa.BufferReader(text),
+        read_options=paj.ReadOptions(use_threads=False, block_size=text.size + 1),
+        parse_options=paj.ParseOptions(
+            explicit_schema=layout.parsed, unexpected_field_behavior="infer"
+        ),
+    )
+    if table.num_rows != len(values):
+        raise UnfitError("a value is not one object")
+    return text, {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _refuse_others(
+    after: pa.StructArray, before: pa.StructArray, op: pa.Array, source: Any, layout: Layout
+) -> None:
+    """What ``envelope`` has a reason for, and what is not of this table."""
+    table = layout.version.table
+    named = {"db": table.database, "table": table.name}
+    for field, wanted in named.items():
+        if source.field(field).unique().to_pylist() != [wanted]:
+            raise UnfitError("another table")
+    if not set(op.unique().to_pylist()) <= set(OPERATIONS):
+        raise UnfitError("an operation that is not known")
+    if source.null_count or source.field("pos").null_count or source.field("file").null_count:
+        raise UnfitError("no position")
+    needs_after = pc.is_in(op, pa.array(["c", "r", "u"]))
+    needs_before = pc.is_in(op, pa.array(["u", "d"]))
+    for needs, image in ((needs_after, after), (needs_before, before)):
+        if pc.any(pc.and_(needs, image.is_null())).as_py():
+            raise UnfitError("no row image")
+
+
+def _refuse_other_columns(text: pa.Buffer, parsed: dict[str, Any], layout: Layout) -> None:
+    """A row image has each column of the schema, and no other.
+
+    Arrow adds fields that the schema does not name, and makes null of one that is not there. The second shows in the
+    text: as often as a field called ``c`` is null, ``"c":null`` must stand there. It cannot stand inside a string,
+    where a quote has a backslash before it, and every null that Arrow made of nothing makes the sums differ.
+    """
+    names = [name for name, _ in layout.schema.columns]
+    for image in (parsed["after"], parsed["before"]):
+        if [field.name for field in image.type] != names:
+            raise UnfitError("other columns")
+    every: Counter[str] = Counter()
+    for name, nulls in chain.from_iterable(map(_nulls, parsed, parsed.values())):
+        every[name] += nulls
+    whole = text.to_pybytes() if any(every.get(name) for name in names) else b""
+    for name in names:
+        if every.get(name) and whole.count(f'"{name}":null'.encode()) != every[name]:
+            raise UnfitError("a column is missing")
+
+
+def _nulls(name: str, values: pa.Array) -> Iterator[tuple[str, int]]:
+    """How often this field, and those in it, are null where what holds them is not."""
+    yield name, values.null_count
+    if pa.types.is_struct(values.type):
+        held = values.drop_null() if values.null_count else values
+        for place, field in enumerate(values.type):
+            yield from _nulls(field.name, held.field(place))
+
+
+def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch: int) -> pa.Table:
+    names = source.field("file").dictionary_encode()
+    files = pa.array([file_number(name) for name in names.dictionary.to_pylist()], pa.int64())
+    reread = pc.and_(
+        pc.equal(op, "r"), pc.fill_null(pc.equal(source.field("snapshot"), "incremental"), False)
+    )
+    part = pc.if_else(reread, position.PART_REREAD, position.PART_WRITE)
+    part = pc.if_else(pc.equal(op, "d"), position.PART_DELETE, part)
+    return pa.table(
+        {
+            "offset": records["offset"],
+            "run": records["run"],
+            "bytes": pc.cast(pc.binary_length(values), pa.int64()),
+            "op": op,
+            "epoch": pa.repeat(pa.scalar(epoch, pa.int32()), len(op)),
+            "file": files.take(names.indices),
+            "pos": source.field("pos"),
+            "row": pc.fill_null(source.field("row"), 0),
+            "part": pc.cast(part, pa.int32()),
+            "snapshot": source.field("snapshot"),
+            "ts_us": source.field("ts_us"),
+            "gtid": source.field("gtid"),
+        }
+    )
+
+
+def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
+    streamed = pc.not_equal(notes["op"].combine_chunks(), "r")
+    columns = {}
+    for name, kind in layout.schema.columns:
+        raw = pc.struct_field(image, name)
+        found = arrow_values.value(raw, kind, streamed)
+        found = _without_zero_dates(found, name, layout.schema)
+        if name in layout.schema.key and found.null_count:
+            raise UnfitError("a key without a value")
+        columns[name] = found
+    place = pa.StructArray.from_arrays(
+        [notes[field.name].combine_chunks() for field in POSITION], fields=list(POSITION)
+    )
+    committed = pc.cast(notes["ts_us"].combine_chunks(), pa.timestamp("us", "UTC"))
+    meta = [place, notes["op"].combine_chunks(), committed]
+    names = ["position", "op", "committed_at"]
+    columns[RESERVED_COLUMN] = pa.StructArray.from_arrays(meta, names=names)
+    return pa.table(columns)
+
+
+def _without_zero_dates(found: pa.Array, name: str, schema: RowSchema) -> pa.Array:
+    """1970-01-01 00:00:00 in a NOT NULL column, which Debezium writes for a zero date, as ``decode`` takes it."""
+    kind = dict(schema.columns)[name].kind
+    if name not in schema.required or kind not in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return found
+    dates: EpochDates = "null" if kind is Kind.TIMESTAMP else schema.epoch_dates
+    width = pa.int32() if kind is Kind.DATE else pa.int64()
+    zero = pc.equal(pc.cast(found, width), 0)
+    if dates == "quarantine" and pc.any(zero).as_py():
+        raise UnfitError("a date that may be a zero date")
+    return pc.if_else(zero, pa.scalar(None, found.type), found) if dates == "null" else found

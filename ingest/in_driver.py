@@ -1,0 +1,112 @@
+"""Changes read in the driver, by Arrow.
+
+Spark plans and compiles a batch's decoding for longer than Arrow takes to do it, up to millions of changes.
+What is here is only the plain: tables with a key, changes that come for the first time, values that are what
+Debezium writes. A topic with anything else in this batch is left to Spark, which has a reason for it, a place to
+set it aside, and every rule (``envelope``, ``dedup``, ``decode``, ``held_back``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ingest import arrow_facts, arrow_records
+from ingest.arrow_records import Changes, Layout
+from ingest.arrow_values import UnfitError
+from ingest.epochs import Epoch, epoch_of
+from ingest.fetch import FetchError
+from ingest.manifest import Entry, Place
+from ingest.ports import Log, Ranges
+from ingest.steps import TableFacts
+from ingest.topics import TableId
+
+MAX_BYTES = 2**30
+"""Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The tables that were read: what there is to do, and a MERGE's source rows."""
+
+    facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
+    rows: Mapping[TableId, pa.Table] = field(default_factory=dict)
+
+
+def read(
+    log: Log,
+    ranges: Ranges,
+    layouts: Mapping[str, Layout],
+    epochs: Sequence[Epoch],
+    previous: Entry | None,
+    pool: Executor,
+) -> tuple[Read, frozenset[str]]:
+    """What can be read of a batch here, and the topics that are left to Spark. ``layouts``: by topic, of the
+    tables that may be read here.
+    """
+    touched = {place: r for place, r in ranges.items() if r[1] > r[0]}
+    everything = frozenset(topic for topic, _ in touched)
+    wanted = {place: r for place, r in touched.items() if place[0] in layouts}
+    found = _Found(layouts, epochs, previous, set(everything - layouts.keys()))
+    if not wanted:
+        return Read(), everything
+    try:
+        for records in log.bring(wanted):
+            found.take(records, pool)
+            if found.bytes > MAX_BYTES or found.others >= everything:
+                return Read(), everything
+    except FetchError:
+        return Read(), everything
+    return found.result(), frozenset(found.others)
+
+
+@dataclass
+class _Found:
+    """What was read so far; a topic that turns out to be Spark's is forgotten."""
+
+    layouts: Mapping[str, Layout]
+    epochs: Sequence[Epoch]
+    previous: Entry | None
+    others: set[str]
+    bytes: int = 0
+    _changes: dict[Place, list[Changes]] = field(default_factory=dict)
+
+    def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
+        """Some records of any partitions, each partition's in a thread."""
+        mine = [(place, part) for place, part in records.items() if place[0] not in self.others]
+        for place, changes in pool.map(lambda part: (part[0], self._read(*part)), mine):
+            if changes is None:
+                self.others.add(place[0])
+            else:
+                self._changes.setdefault(place, []).append(changes)
+                self.bytes += changes.rows.nbytes + changes.notes.nbytes
+
+    def _read(self, place: Place, records: pa.Table) -> Changes | None:
+        layout, offsets = self.layouts[place[0]], records["offset"]
+        first, last = (epoch_of(self.epochs, place, offsets[at].as_py()) for at in (0, -1))
+        state = self.previous.tables.get(str(layout.version.table)) if self.previous else None
+        mark = self.previous.high_water.get(place) if self.previous else None
+        try:
+            if first != last:
+                raise UnfitError("of two epochs")
+            changes = arrow_records.read(records, layout, first)
+            arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
+        except UnfitError:
+            return None
+        return changes
+
+    def result(self) -> Read:
+        """All that was read of topics that are not left to Spark."""
+        facts, rows = [], {}
+        tables: dict[TableId, list[Changes]] = {}
+        for place, several in sorted(self._changes.items()):
+            if place[0] not in self.others:
+                layout, changes = self.layouts[place[0]], Changes.joined(several)
+                facts.append(arrow_facts.facts(changes.notes, place, layout))
+                tables.setdefault(layout.version.table, []).append(changes)
+        for table, several in tables.items():
+            rows[table] = Changes.joined(several).rows
+        return Read(TableFacts.combine(facts), rows)

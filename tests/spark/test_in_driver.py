@@ -1,0 +1,239 @@
+"""`in_driver` and what it is made of: changes read by Arrow are those that Spark reads."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ingest import arrow_records, decode, dedup, envelope, facts, json_document
+from ingest.arrow_facts import facts as facts_of_notes
+from ingest.arrow_records import Layout
+from ingest.arrow_values import UnfitError
+from ingest.catalog import SchemaVersion
+from ingest.json_text import json_text
+from ingest.merge import mirror_source
+from ingest.mysql_types import Column
+from ingest.position import Position
+from ingest.source import SCHEMA
+from ingest.steps import TableFacts
+from ingest.topics import TableId
+from tests.support.events import message, raw
+
+
+def column(name, type_name, length=None, scale=None, charset=None, labels=(), optional=True):
+    return Column(name, type_name, length, scale, optional, charset=charset, labels=labels)
+
+
+ID = column("id", "BIGINT", optional=False)
+
+
+def layout(*columns, epoch_dates="quarantine"):
+    every = (ID, *columns)
+    version = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", every, ("id",), "")
+    return Layout(version, decode.RowSchema.of(every, ("id",), epoch_dates))
+
+
+def by_arrow(spark, messages, how):
+    records = spark.createDataFrame(messages, SCHEMA).toArrow()
+    return arrow_records.read(records, how, 0)
+
+
+def by_spark(spark, messages, how):
+    """Source rows as a MERGE gets them, facts, and reasons, as Spark's columns make them."""
+    changes = envelope.changes(spark.createDataFrame(messages, SCHEMA))
+    marked = dedup.marked(changes, {}, {})
+    found, _ = facts.gather(marked)
+    typed = decode.typed(changes.filter("op <> 't'"), how.schema, with_before=False)
+    reasons = [row.reason for row in typed.select("reason").collect() if row.reason]
+    rows = mirror_source(typed).toArrow()
+    return rows, found, reasons
+
+
+def columns_of(table):
+    """By name and type; rows in the order of their ids."""
+    ordered = table.sort_by("id")
+    return {(f.name, f.type): ordered[f.name].combine_chunks() for f in table.schema}
+
+
+def assert_same(spark, messages, how):
+    mine = by_arrow(spark, messages, how)
+    rows, found, reasons = by_spark(spark, messages, how)
+    assert not reasons
+    assert columns_of(mine.rows) == columns_of(rows)
+    (ours,) = TableFacts.combine([facts_of_notes(mine.notes, ("p.d.t", 0), how)]).values()
+    (theirs,) = found.values()
+    assert ours == replace(theirs, keys=ours.keys)  # a table with a key does not ask for them
+
+
+VALUES = [
+    (column("c", "TINYINT", 1), [127, -128, 0]),
+    (column("c", "TINYINT UNSIGNED"), [255, 0]),
+    (column("c", "SMALLINT"), [-32768, 32767]),
+    (column("c", "MEDIUMINT UNSIGNED"), [16777215]),
+    (column("c", "INT UNSIGNED"), [4294967295, 0]),
+    (column("c", "BIGINT"), [-(2**63), 2**63 - 1]),
+    (column("c", "BIGINT UNSIGNED"), [2**64 - 1, 0, 2**63]),
+    (column("c", "DECIMAL", 12, 2), ["-1.50", "0.00", "-0.01", "9999999999.99"]),
+    (column("c", "DECIMAL", 38, 30), ["12345678.000000000000000000000000000001"]),
+    (column("c", "DECIMAL", 65, 30), ["9" * 35 + "." + "9" * 30]),
+    (column("c", "DATE"), [-719162, 2932896, 0, -719528]),
+    (column("c", "DATE", optional=False), [-719162, 2932896]),
+    (column("c", "DATETIME", 6), [-1, 1704164645123000, 0, -62167219200000000]),
+    (column("c", "TIMESTAMP", 6), ["2024-02-29T04:34:56.5Z", "1970-01-01T00:00:01Z"]),
+    (column("c", "TIMESTAMP", optional=False), ["1970-01-01T00:00:00Z", "2038-01-19T03:14:07Z"]),
+    (column("c", "TIME", 6), [-3020399000000, -1, 0, 3020399999999]),
+    (column("c", "TIME", 2), [-1, 12345678901]),
+    (column("c", "TIME"), [3020399000000, 59_999_999]),
+    (column("c", "YEAR"), [2155, 1900, 1901, 0]),
+    (column("c", "BIT", 1), [True, False]),
+    (column("c", "BIT", 10), ["/wM=", "AAA="]),
+    (column("c", "VARBINARY", 10), ["", "AAEC/w==", "Zm9v"]),
+    (column("c", "ENUM", 1, labels=("'a'", "'x,y'", r"'p\\q'")), ["a", "x\\,y", r"p\\q", ""]),
+    (column("c", "SET", 1, labels=("'a'", r"'b\\c'")), ["", "a", r"a,b\\c"]),
+    (column("c", "VARCHAR", 9), ["NUL \x00 and 漢字 and 🎁", "", '"c":null', "\u2028\n\t\\"]),
+    (column("c", "FLOAT"), [0.1, -3.4028235e38, 1e-45, 0.0, 16777216]),
+    (column("c", "DOUBLE"), [4.9e-324, 1.7976931348623157e308, -0.0, 0.1, 12345678]),
+    (column("c", "JSON"), ['{"a":[1,2.5,"x,y:\\"z\\\\"],"b":{}}', "[0.10000000000000001,1e300]"]),
+]
+
+
+def test_every_type_is_read_as_spark_reads_it(spark):
+    columns = [replace(kind, name=f"c{n}") for n, (kind, _) in enumerate(VALUES)]
+    choices = [[*values, *([None] if kind.optional else [])] for kind, values in VALUES]
+    messages = []
+    for turn in range(max(map(len, choices))):
+        image = {
+            kind.name: every[turn % len(every)]
+            for kind, every in zip(columns, choices, strict=True)
+        }
+        for op in ("c", "u", "r", "d"):
+            n = len(messages)
+            both = {"id": n, **image}
+            messages.append(message(op, n, after=both, before=both, offset=n))
+    assert_same(spark, messages, layout(*columns))
+
+
+OPERATIONS = st.tuples(
+    st.sampled_from(["c", "u", "d", "r", "t", "incremental"]),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.integers(0, 2),
+    st.one_of(st.none(), st.text(max_size=5)),
+    st.sampled_from([None, "0-0:1", "0-0:2", "1-1:7"]),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(drawn=st.lists(OPERATIONS, min_size=1, max_size=30))
+@example(drawn=[("t", 1, 1, 0, None, None)] * 2)  # sent twice, it is one
+def test_operations_positions_and_facts_are_read_as_spark_reads_them(spark, drawn):
+    messages = []
+    for offset, (op, file, pos, row, text, gtid) in enumerate(drawn):
+        image = {"id": offset, "c": text}
+        messages.append(
+            message(
+                "r" if op == "incremental" else op,
+                pos,
+                after=None if op in "dt" else image,
+                before=image if op in "du" else None,
+                row=row,
+                offset=offset,
+                file=f"binlog.{file:06d}",
+                snapshot="incremental" if op == "incremental" else None,
+                gtid=gtid,
+            )
+        )
+    assert_same(spark, messages, layout(column("c", "VARCHAR", 9)))
+
+
+def change(after, **more):
+    return message("c", 1, after=after, **more)
+
+
+ODD = {
+    "no JSON": raw(b"not json"),
+    "not UTF-8": raw(b'{"op":"\xff"}'),
+    "two objects in one value": raw(bytes(change({"id": 1, "c": 1})[5]) * 2),
+    "no object": raw(b"5"),
+    "another operation": message("m", 1, after={"id": 1, "c": 1}),
+    "no image": message("c", 1),
+    "no image before a delete": message("d", 1, after={"id": 1, "c": 1}),
+    "another table": message("c", 1, after={"id": 1, "c": 1}, table="u"),
+    "no number in the file's name": change({"id": 1, "c": 1}, file="binlog"),
+    "a column too few": change({"id": 1}),
+    "a column too many": change({"id": 1, "c": 1, "d": None}),
+    "a column too few where another is null": change({"c": None}),
+    "a text for a number": change({"id": 1, "c": "1"}),
+    "a fraction": change({"id": 1, "c": 1.0}),
+    "beyond the type": change({"id": 1, "c": 2**31}),
+    "a key without a value": change({"id": None, "c": 1}),
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+def test_what_is_not_just_as_debezium_writes_it_is_left_to_spark(spark, odd):
+    good = change({"id": 7, "c": None}, offset=1)
+    with pytest.raises(UnfitError):
+        by_arrow(spark, [good, odd], layout(column("c", "INT")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (column("c", "DATE", optional=False), 0),
+        (column("c", "DATETIME", optional=False), 0),
+        (column("c", "DATE"), 2932897),
+        (column("c", "TIME"), 3020400000000),
+        (column("c", "YEAR"), 2156),
+        (column("c", "DECIMAL", 3, 1), "12.34"),
+        (column("c", "DECIMAL", 3, 1), "x"),
+        (column("c", "VARBINARY", 3), "a"),
+        (column("c", "TIMESTAMP"), "2024-02-30T00:00:00Z"),
+        (column("c", "JSON"), "{"),
+        (column("c", "VARCHAR", 3), 5),
+    ],
+)
+def test_a_value_that_does_not_fit_is_left_to_spark(spark, kind, value):
+    with pytest.raises(UnfitError):
+        by_arrow(spark, [change({"id": 1, "c": value})], layout(kind))
+
+
+@pytest.mark.parametrize("choice", ["null", "keep"])
+def test_a_date_that_may_be_a_zero_date_is_taken_as_the_pipeline_file_says(spark, choice):
+    how = layout(column("c", "DATE", optional=False), epoch_dates=choice)
+    assert_same(spark, [change({"id": 1, "c": 0})], how)
+
+
+DOCUMENTS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: abs(x) > 1e-290 or x == 0)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+def as_streamed(document):
+    """As Debezium writes a document: compact, each double to its last binary digit."""
+    if isinstance(document, float):
+        return f"{Decimal(document):f}" if abs(document) < 1e40 else repr(document)
+    if isinstance(document, list):
+        return "[" + ",".join(map(as_streamed, document)) + "]"
+    if isinstance(document, dict):
+        pairs = (f"{json.dumps(k)}:{as_streamed(v)}" for k, v in document.items())
+        return "{" + ",".join(pairs) + "}"
+    return json.dumps(document, ensure_ascii=False)
+
+
+@settings(max_examples=12, deadline=None)
+@given(documents=st.lists(DOCUMENTS, min_size=1, max_size=30))
+def test_documents_are_read_as_spark_reads_them(spark, documents):
+    texts = [as_streamed(one) for one in documents]
+    frame = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, t string")
+    found = frame.select("n", json_text(frame.t).alias("t")).orderBy("n").collect()
+    assert [json_document.text(text) for text in texts] == [row.t for row in found]
