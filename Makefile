@@ -33,6 +33,7 @@ bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness
 	@$(BIN)/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
 	@$(BIN)/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3 --warm 1
 	@$(BIN)/python -m bench.drains
+	@$(BIN)/python -m bench.layout --keys recent --batches 50
 	@$(BIN)/python -m bench.freshness
 
 SOAK ?= soak

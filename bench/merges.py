@@ -73,7 +73,7 @@ def main() -> None:
                 if number >= given.warm:
                     took[who].append(spent)
         again = _again(contestants, given.rounds)
-        _verify(work, contestants)
+        verify(work, contestants)
         medians = {
             who: [statistics.median(each) for each in zip(*spent, strict=True)]
             for who, spent in took.items()
@@ -117,7 +117,8 @@ def _again(contestants: dict[str, Contestant], rounds: int) -> float | None:
     return statistics.median(took)
 
 
-def _verify(work: Workload, contestants: dict[str, Contestant]) -> None:
+def verify(work: Workload, contestants: dict[str, Contestant]) -> None:
+    """End with an error when a table is not what the changes make of it."""
     for index, table in enumerate(work.names):
         count, touched = work.expected(index)
         for who, contestant in contestants.items():

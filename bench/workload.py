@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from bisect import bisect
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,16 +40,30 @@ def arrow_schema(*, op: bool = False) -> pa.Schema:
     return pa.schema([*fields, *([("op", pa.string())] if op else [])])
 
 
+Keys = Literal["uniform", "zipf", "recent"]
+RECENT = 20_000
+
+
+@cache
+def _zipf(rows: int) -> tuple[list[float], list[int]]:
+    """How often the first n keys come together, for each n; and the keys in the order of how often."""
+    order = list(range(rows))
+    random.Random(rows).shuffle(order)
+    return list(accumulate((n + 1) ** -0.99 for n in range(rows))), order
+
+
 @dataclass
 class Workload:
     """``tables`` tables of ``rows`` rows, and batches of ``changes`` changes to each: 20 inserts, 60 updates
-    and 20 deletes in a hundred, keys at random.
+    and 20 deletes in a hundred. ``keys`` of the latter two: any alike (uniform); the n-th of a shuffled order as
+    often as 1 / n^0.99 (zipf, as YCSB has it); one of the newest :data:`RECENT` (recent).
     """
 
     tables: int
     rows: int
     changes: int
     seed: int = 20261122
+    keys: Keys = "uniform"
     _state: list[dict[int, dict[str, Any] | None]] = field(default_factory=list)
     """What batches made of the keys that they touched."""
     _position: int = _START
@@ -109,7 +126,7 @@ class Workload:
 
     def _change(self, rng: random.Random, index: int, name: str, offset: int) -> dict[str, Any]:
         state, kind = self._state[index], rng.random()
-        key = self.rows + offset if kind < 0.2 else rng.randrange(self.rows)
+        key = self.rows + offset if kind < 0.2 else self._drawn(rng, offset)
         before = state[key] if key in state else (_plain(key) if key < self.rows else None)
         after = {
             **_plain(key),
@@ -146,6 +163,15 @@ class Workload:
             "value": json.dumps(value).encode(),
             "run": "run",
         }
+
+    def _drawn(self, rng: random.Random, offset: int) -> int:
+        if self.keys == "uniform":
+            return rng.randrange(self.rows)
+        if self.keys == "recent":
+            newest = self.rows + offset
+            return rng.randrange(max(0, newest - RECENT), newest)
+        often, order = _zipf(self.rows)
+        return order[min(bisect(often, rng.random() * often[-1]), self.rows - 1)]
 
     def expected(self, index: int) -> tuple[int, dict[int, dict[str, Any]]]:
         """(rows, the touched ones that are there) of a table after all batches."""

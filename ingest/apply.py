@@ -20,6 +20,7 @@ from ingest.arrow_facts import before
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
+from ingest.direct import DirectTable
 from ingest.failpoints import reached
 from ingest.manifest import Entry, TableState
 from ingest.merging import Merging, Source
@@ -75,6 +76,11 @@ class Applier:
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
         return self._merging.wanted != "spark" and within_delta_rs_s_reach(self.pipeline.lake.path)
+
+    @property
+    def opened(self) -> list[DirectTable]:
+        """Tables that delta-rs has merged into."""
+        return self._merging.opened
 
     def prepare(
         self,

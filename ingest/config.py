@@ -166,6 +166,11 @@ class Lake(Settings):
     """Where the Delta tables are."""
 
     path: str = Field(min_length=1, description="A local folder or a URI such as `s3a://…`.")
+    history_hours: int = Field(
+        168,
+        ge=1,
+        description="How far back versions of tables stay readable; what is older is removed.",
+    )
     profile: Profile = Field(
         "standard",
         description="`standard`: tables begin plain, and column mapping or type widening is switched on for "

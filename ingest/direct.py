@@ -21,6 +21,7 @@ from deltalake import (
     DeltaTable,
     PostCommitHookProperties,
     Transaction,
+    WriterProperties,
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError
@@ -38,6 +39,12 @@ from ingest.table import LakeTable
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
 
+COMPRESSION = WriterProperties(
+    compression="ZSTD", compression_level=1, dictionary_page_size_limit=64 * 2**10
+)
+"""A file of 125,000 rows of the benchmark's table: 0.35 MB, where Snappy and dictionaries of a megabyte make 2.3, in
+less time: columns that hardly repeat are not made a dictionary of."""
+
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
@@ -49,6 +56,10 @@ class DirectTable:
         self._slow = table
         self._opened: DeltaTable | None = None
         self._identity: tuple[str, int, str] | None = None
+        self._checkpoints = 0
+        self.merges = 0
+        """Commits of rows, by this object."""
+        self._written: list[int] = []
 
     def version(self) -> int:
         """The newest version number."""
@@ -56,11 +67,11 @@ class DirectTable:
 
     def id(self) -> str:
         """Delta's id of the table, as of the last look at its version; so are the facts below."""
-        return str(self._known().metadata().id)
+        return str(self.known().metadata().id)
 
     def committed(self, app_id: str) -> int | None:
         """The highest ``txnVersion`` that this table holds for an app id."""
-        version = self._known().transaction_version(app_id)
+        version = self.known().transaction_version(app_id)
         return None if version is None else int(version)
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -77,12 +88,12 @@ class DirectTable:
 
     def features(self) -> frozenset[str]:
         """See ``engine.features``."""
-        asked = self._known().protocol()
+        asked = self.known().protocol()
         return features(asked.min_writer_version, asked.reader_features, asked.writer_features)
 
     def size(self) -> int:
         """Bytes of its files."""
-        files = pa.table(self._known().get_add_actions())
+        files = pa.table(self.known().get_add_actions())
         return sum(files["size_bytes"].to_pylist())
 
     def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
@@ -93,7 +104,7 @@ class DirectTable:
             f"max({RESERVED_COLUMN}['ordinal']) AS ordinal FROM rows "
             f"WHERE {RESERVED_COLUMN}['content'] IN ({asked}) GROUP BY 1"
         )
-        return {row["content"]: row["ordinal"] for row in queried(self._known(), sql)}
+        return {row["content"]: row["ordinal"] for row in queried(self.known(), sql)}
 
     @contextmanager
     def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:
@@ -116,12 +127,14 @@ class DirectTable:
                 source_alias="s",
                 target_alias="t",
                 streamed_exec=not prune,
+                writer_properties=COMPRESSION,
                 commit_properties=properties,
                 post_commithook_properties=_NO_HOOKS,
             ).when_matched_delete(plan.delete_when)
             if plan.update_when:
                 merger = merger.when_matched_update(plan.assignments, plan.update_when)
-            merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
+            done = merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
+            self._note_written(int(done["num_output_rows"]))
 
         if rows.num_rows:
             self._commit(act)
@@ -137,11 +150,36 @@ class DirectTable:
                 table,
                 rows,
                 mode="append",
+                writer_properties=COMPRESSION,
                 commit_properties=properties,
                 post_commithook_properties=_NO_HOOKS,
             )
+            self._note_written(rows.num_rows)
 
         self._commit(act)
+
+    def _note_written(self, rows: int) -> None:
+        self.merges += 1
+        self._written.append(rows)
+
+    def take_written(self) -> list[int]:
+        """How many rows each commit wrote since this was asked last."""
+        taken, self._written = self._written, []
+        return taken
+
+    def vacuum(self, hours: int) -> None:
+        """Remove what no version of the last ``hours`` has, and these versions' log; two or three commits
+        that change no row.
+        """
+        table, lasting = self._newest(), f"interval {hours} hours"
+        kept = {
+            "delta.logRetentionDuration": lasting,
+            "delta.deletedFileRetentionDuration": lasting,
+        }
+        if not kept.items() <= table.metadata().configuration.items():
+            table.alter.set_table_properties(kept)
+        table.vacuum(hours, dry_run=False, full=True, post_commithook_properties=_NO_HOOKS)
+        self._newest()
 
     def _commit(self, act: Callable[[DeltaTable, CommitProperties], None]) -> None:
         assert self._identity is not None
@@ -155,9 +193,11 @@ class DirectTable:
             max_commit_retries=0,
         )
         # Before a commit: one that has failed may be made by Spark instead, one that has succeeded may not.
-        if self._opened.version() % CHECKPOINT_EVERY == 0 and self._opened.version():
+        due = self._opened.version() // CHECKPOINT_EVERY
+        if due > self._checkpoints:
             self._opened.create_checkpoint()
             self._opened.cleanup_metadata()
+            self._checkpoints = due
         try:
             act(self._opened, properties)
         except CommitFailedError:
@@ -172,13 +212,14 @@ class DirectTable:
         if held.term > Marker.parse(version).term:
             raise LeaseLostError(f"term {held.term} has committed to {self.path}")
 
-    def _known(self) -> DeltaTable:
+    def known(self) -> DeltaTable:
         """As it was when it was last looked at."""
         return self._opened or self._newest()
 
     def _newest(self) -> DeltaTable:
         if self._opened is None:
             self._opened = DeltaTable(local_folder(self.path))
+            self._checkpoints = (self._opened.version() - 1) // CHECKPOINT_EVERY
         else:
             self._opened.update_incremental()
         return self._opened

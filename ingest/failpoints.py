@@ -24,10 +24,12 @@ NAMES = (
     "tables_committed",
     "manifest_committed",
     "offsets_committed",
+    "files_rewritten",
     "batch_logged",
 )
 """In the order in which a batch passes them. ``table_started`` and ``table_committed`` once per
-table, their detail; ``step_committed`` after each commit of a table; ``batch_logged`` once Spark has
+table, their detail; ``step_committed`` after each commit of a table; ``files_rewritten`` where a table is put in order, before that is
+committed; ``batch_logged`` once Spark has
 written its own commit, too."""
 
 

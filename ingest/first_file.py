@@ -36,6 +36,7 @@ connect:
 
 lake:
   path: {lake}               # tables come to <path>/<database>/<table>
+  # history_hours: 168          # how far back versions of tables stay readable
 
 # spark:
 #   master: local[*]            # any Spark master

@@ -150,6 +150,11 @@ class Merging:
             return target
         return self._opened.setdefault(target.path, DirectTable(target))
 
+    @property
+    def opened(self) -> list[DirectTable]:
+        """Tables that delta-rs has merged into."""
+        return [one for one in self._opened.values() if one.merges]
+
     def _look(
         self, target: LakeTable, key: tuple[str, ...], size: int
     ) -> tuple[DirectTable | None, MergeFacts]:

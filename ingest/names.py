@@ -14,6 +14,13 @@ INTERNAL_FOLDER = "_ingest"
 APPLICATION = "ingest"
 
 
+KEY_PROPERTY = "ingest.key"
+"""Of a mirror: its key's columns, as JSON."""
+
+SOURCE_PROPERTY = "ingest.source"
+"""Of a mirror: the source's table."""
+
+
 def table_folder(database: str, table: str) -> str:
     """Folder of a mirror below the lake root, percent-encoded where a file system demands it.
 
@@ -69,6 +76,16 @@ def resync_path(lake: str) -> str:
 def epochs_path(lake: str) -> str:
     """Where the source's log was replaced by another: one file per epoch."""
     return join(lake, INTERNAL_FOLDER, "epochs")
+
+
+def maintenance_path(lake: str) -> str:
+    """When old versions were removed."""
+    return join(lake, INTERNAL_FOLDER, "maintenance")
+
+
+def compaction_path(lake: str) -> str:
+    """Files that are being written anew; of no use after a crash."""
+    return join(lake, INTERNAL_FOLDER, "compaction")
 
 
 def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:

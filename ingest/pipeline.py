@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest import collected, manifest, pending, policy, snapshots, states
 from ingest.apply import Applier, Work
 from ingest.awaited import Awaited
+from ingest.batch_report import BatchReport
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch
 from ingest.facts import regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
+from ingest.maintenance import Maintenance
 from ingest.manifest import Entry, Kind
 from ingest.names import app_id
 from ingest.ports import Log, Ranges, Schemas
@@ -36,13 +38,6 @@ from ingest.start_facts import Note
 from ingest.steps import Applied
 from ingest.table_batch import TableBatch
 from ingest.topics import TableId, topic_of
-
-
-@dataclass(frozen=True)
-class BatchReport:
-    """What a batch did."""
-
-    entry: Entry
 
 
 class StaleCheckpointError(Exception):
@@ -85,6 +80,7 @@ class Batches:
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(pipeline, log, self._pool, epochs)
         self._published = Publisher(session, pipeline.lake.path, committer)
+        self._maintenance = Maintenance(pipeline.lake.path, pipeline.lake.history_hours)
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
         """One micro-batch of Spark's.
@@ -354,7 +350,8 @@ class Batches:
         self._requests.ask(sorted(str(one.table) for one in applied if one.unknown))
         self._log.publish(entry.ends)
         reached("offsets_committed", entry.batch_id)
-        self._report(BatchReport(entry))
+        self._report(BatchReport(entry, self._maintenance.done()))
+        self._maintenance.between_batches([*self._applier.opened, *self._published.opened])
 
     def barred(self) -> frozenset[str]:
         """Tables that a policy holds before a DDL, by what the lake has applied."""

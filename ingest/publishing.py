@@ -30,6 +30,11 @@ class Publisher:
         self._table = LakeTable(session, manifest_path(lake))
         self._direct = DirectTable(self._table) if within_delta_rs_s_reach(lake) else None
 
+    @property
+    def opened(self) -> list[DirectTable]:
+        """The manifest, where delta-rs writes it and has."""
+        return [self._direct] if self._direct is not None and self._direct.merges else []
+
     def add(self, entry: Entry, identity: Identity) -> None:
         """Publish a batch, unless it is published."""
         if self._direct is None:

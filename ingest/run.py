@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import kafka, mysql, resync, session, source, startup
+from ingest.batch_report import BatchReport
 from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered, undelivered
@@ -40,7 +41,7 @@ from ingest.names import (
     checkpoint_path,
     lease_path,
 )
-from ingest.pipeline import Batches, BatchReport
+from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.start_facts import StartFacts

@@ -16,6 +16,7 @@ from ingest.ledger import Ledger
 from ingest.manifest import Entry, Place, offsets_from_log
 from ingest.names import (
     INTERNAL_FOLDER,
+    SOURCE_PROPERTY,
     Marker,
     app_id_parts,
     checkpoint_path,
@@ -24,7 +25,7 @@ from ingest.names import (
 )
 from ingest.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.storage import Storage
-from ingest.table import SOURCE_PROPERTY, LakeTable
+from ingest.table import LakeTable
 from ingest.topics import TableId, topic_of
 
 IDENTITY_FILE = "ingest.identity"

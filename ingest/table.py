@@ -19,12 +19,16 @@ from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
 from ingest.evolve import Field, InPlace
 from ingest.mysql_types import column_type
-from ingest.names import RESERVED_COLUMN, needs_mapping, quoted
+from ingest.names import (
+    KEY_PROPERTY,
+    RESERVED_COLUMN,
+    SOURCE_PROPERTY,
+    needs_mapping,
+    quoted,
+)
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 
-KEY_PROPERTY = "ingest.key"
-SOURCE_PROPERTY = "ingest.source"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 _MAPPING = {

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ingest.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.engine import FITS
-from ingest.pipeline import BatchReport
 from ingest.progress_report import ProgressReport
 from ingest.waiting_list import Waiting
 
@@ -39,6 +40,8 @@ class BatchLines:
             line += f"  [dim]{entry.resent:,} sent again[/]"
         if entry.rejects:
             line += f"  [bold red]{entry.rejects} to quarantine[/]"
+        for sentence in report.upkeep:
+            err.print(f"[dim]{escape(sentence)}[/]")
         err.print(line)
 
     def total(self, *, once: bool, file: Path) -> None:

@@ -107,6 +107,11 @@ SCENARIOS: dict[str, Scenario] = {
     "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again": Scenario(
         [[A, B], [GONE, insert(40, 2, "x")], [A, B]], [[(1, "b")], [(2, "x")], [(2, "x")]]
     ),
+    "rows_of_files_that_are_written_anew_stay_also_when_it_dies_in_between": Scenario(
+        [[insert(10 * n, n, "a")] for n in range(1, 6)],
+        [[(n, "a") for n in range(1, upto + 1)] for upto in range(1, 6)],
+        crashes={3: "files_rewritten"},
+    ),
     "an_older_change_under_a_new_offset_never_overwrites_a_newer_row": Scenario(
         [[A, B], [A]], [[(1, "b")], [(1, "b")]], settings={"dedup": {"by": "watermark"}}
     ),

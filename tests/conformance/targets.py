@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, config, pipeline, startup
+from ingest import apply, compaction, config, layout, maintenance, pipeline, startup
 from ingest.catalog import Catalog
 from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
@@ -39,6 +39,10 @@ from tests.conformance.histories import History, Record
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ENGINE = os.environ.get("INGEST_MERGE_ENGINE", "auto")
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "read": "r"}
+
+
+maintenance.LOOK_EVERY, layout.MANY_SMALL, layout.WORTH = 1, 2, 0
+"""Tables are put in order after nearly every batch, which else takes many."""
 
 
 class Crash(BaseException):
@@ -182,6 +186,7 @@ class SparkTarget:
                 with (
                     patch.object(pipeline, "reached", dying(crash)),
                     patch.object(apply, "reached", dying(crash)),
+                    patch.object(compaction, "reached", dying(crash)),
                 ):
                     self._apply(ends)
             except Crash:

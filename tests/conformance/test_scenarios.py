@@ -14,6 +14,7 @@ from ingest import (
     arrow_facts,
     collected,
     commit,
+    compaction,
     dedup,
     envelope,
     merge,
@@ -260,6 +261,14 @@ MUTANTS = [
             lambda self, table, identity, act, **_: original(self, table, identity, act)
         ),
         "an_empty_table_that_is_truncated_stays_empty",
+    ),
+    Mutant(
+        "files written anew without their last one",
+        compaction,
+        "_commit",
+        lambda original: lambda *given: original(*given[:-1], given[-1][:-1]),
+        "rows_of_files_that_are_written_anew_stay_also_when_it_dies_in_between",
+        engine="auto",
     ),
 ]
 

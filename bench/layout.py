@@ -1,0 +1,139 @@
+"""Many small batches into one large table: what they write, how its files lie afterwards, what a scan then takes.
+
+    PYTHONPATH=. .venv/bin/python -m bench.layout --keys recent
+    PYTHONPATH=. .venv/bin/python -m bench.layout --keys zipf
+
+Prints, for each contestant: bytes written over all batches (data, logs and checkpoints, the manifest, too), the
+median time of the batches from the 20th to the 30th and of the last ten, live files, and a full scan's time beside
+that of a copy which was compacted afresh, by Spark and by delta-rs. Ends with an error when a table is not what the
+changes make of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+
+from bench.contestants import STOCK, Contestant, HandWritten, Ingest
+from bench.merges import verify
+from bench.workload import Workload
+from ingest import session
+
+SUM = "sum(id) a, sum(customer) b, sum(amount) c, count(status) d, count(note) e, sum(changed) f"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", choices=["uniform", "zipf", "recent"], default="recent")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--changes", type=int, default=1000)
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--scans", type=int, default=7)
+    parser.add_argument("--only", nargs="*", default=["stock", "ingest"])
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
+        folder = Path(name)
+        spark = session.create(
+            "bench", master="local[2]", driver_memory="4g", conf={}, log=folder / "spark.log"
+        )
+        work = Workload(1, given.rows, given.changes, keys=given.keys)
+        contestants: dict[str, Contestant] = {}
+        for who in given.only:
+            work.fill(spark, folder / who, ours=who == "ingest")
+            at = folder / who
+            contestants[who] = (
+                Ingest(spark, at, work) if who == "ingest" else HandWritten(spark, at, STOCK, 1)
+            )
+        before = {who: _bytes(one.folder) for who, one in contestants.items()}
+        took: dict[str, list[float]] = {who: [] for who in contestants}
+        changed = 0
+        for number in range(given.batches):
+            messages = work.batch(folder / "batch.parquet")
+            changed += messages.stat().st_size
+            for who, contestant in contestants.items():
+                started = time.perf_counter()
+                contestant.take(messages, work.names)
+                took[who].append(time.perf_counter() - started)
+            if number % 20 == 0:
+                print(
+                    f"batch {number}: " + ", ".join(f"{w} {t[-1]:.2f} s" for w, t in took.items())
+                )
+        verify(work, contestants)
+        print(f"\n{given.batches} batches of {given.changes} changes, keys {given.keys}")
+        found = {}
+        for who, one in contestants.items():
+            found[who] = {
+                "bytes": sum(_bytes(one.folder).values()) - sum(before[who].values()),
+                **{k: v - before[who].get(k, 0) for k, v in _bytes(one.folder).items()},
+                "early": statistics.median(took[who][20:30]),
+                "late": statistics.median(took[who][-10:]),
+                **_files(one.folder / "d" / work.names[0]),
+                **_scans(spark, one.folder / "d" / work.names[0], folder / "copy", given.scans),
+            }
+            print(who, json.dumps(found[who]))
+        if "stock" in found and "ingest" in found:
+            ratio = found["ingest"]["bytes"] / found["stock"]["bytes"]
+            print(f"bytes written: {ratio:.3f} of stock's; the messages have {changed:,} bytes")
+        if given.json:
+            given.json.write_text(json.dumps({"keys": given.keys, "took": took, "found": found}))
+        spark.stop()
+
+
+def _bytes(folder: Path) -> dict[str, int]:
+    """Of data, of logs, of what is ours."""
+    found = {"data": 0, "logs": 0, "own": 0}
+    for file in folder.rglob("*"):
+        if file.is_file():
+            ours = "_ingest" in file.parts
+            kind = "own" if ours else "logs" if "_delta_log" in file.parts else "data"
+            found[kind] += file.stat().st_size
+    return found
+
+
+def _files(table: Path) -> dict[str, float]:
+    newest = DeltaTable(table)
+    sizes = pa.table(newest.get_add_actions())["size_bytes"].to_pylist()
+    return {"files": len(sizes), "live_bytes": sum(sizes), "version": newest.version()}
+
+
+def _scans(spark: SparkSession, table: Path, copy: Path, rounds: int) -> dict[str, float]:
+    """Medians of a full scan, beside that of a copy that Spark's OPTIMIZE compacted."""
+    shutil.copytree(table, copy)
+    spark.sql(f"OPTIMIZE delta.`{copy}`")
+    ways: dict[str, Callable[[Path], object]] = {
+        "spark": lambda at: (
+            spark.read.format("delta").load(str(at)).selectExpr(*SUM.split(", ")).collect()
+        ),
+        "delta_rs": lambda at: pa.table(
+            QueryBuilder().register("t", DeltaTable(at)).execute(f"SELECT {SUM} FROM t").read_all()
+        ),
+    }
+    found = {}
+    for way, scan in ways.items():
+        took: dict[Path, list[float]] = {table: [], copy: []}
+        for at in (table, copy):
+            scan(at)
+        for _ in range(rounds):
+            for at, times in took.items():
+                started = time.perf_counter()
+                scan(at)
+                times.append(time.perf_counter() - started)
+        as_is, compacted = (statistics.median(times) for times in took.values())
+        found |= {f"scan_{way}": as_is, f"scan_{way}_compacted": compacted}
+    shutil.rmtree(copy)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""What is said of a batch when it is published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ingest.manifest import Entry
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What a batch did. ``upkeep``: what was done for tables since the batch before, in sentences."""
+
+    entry: Entry
+    upkeep: tuple[str, ...] = ()

@@ -1,0 +1,136 @@
+"""How a table's rows should lie in its files, and which files to write anew for it. Facts in, files out; pure.
+
+A MERGE reads and writes whole files: those that hold one of its keys. It writes their rows as they come, so
+files that each held a range of keys become one that holds them all, and the next MERGE has to write that one.
+Where changes come to a few ranges (new orders, say) it pays to sort rows by key and cut them into files again.
+Where they come to keys at random it never pays: each MERGE meets every file. Which of the two a table is, its
+MERGEs show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PARTS, SMALLEST, LARGEST = 8, 256 * 2**10, 128 * 2**20
+"""A table is cut into about so many files, of no less and no more bytes. A scan opens each of them."""
+
+FINER = 4
+"""Where changes come to, a file is so much smaller: a MERGE writes less."""
+
+MANY_SMALL = 8
+"""So many files below half the size that is wanted, to which no changes come, are put together, whatever their
+keys are."""
+
+WORTH = 4
+"""MERGEs must have written so many times the rows that are out of order, before these are written once more: what
+order costs is at most a quarter of what MERGEs cost, and less each time it turns out not to help."""
+
+MOST = 512 * 2**20
+"""Bytes that are written anew at a time, while changes wait."""
+
+_MOST_PATIENCE = 64
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table. ``low``, ``high``: of the key's first column; None where nothing is known of it.
+    ``hot``: a MERGE wrote it lately.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    low: Any = None
+    high: Any = None
+    hot: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """What MERGEs have written of a table since it was last put in order, and how long to wait with that:
+    ``patience`` doubles each time it did not help.
+    """
+
+    merges: int = 0
+    rows: int = 0
+    patience: int = 1
+    is_ordered: bool = False
+
+    def and_then(self, rows: int) -> Written:
+        """With one MERGE more."""
+        return Written(self.merges + 1, self.rows + rows, self.patience, self.is_ordered)
+
+    def in_order(self, rows: int) -> Written:
+        """From now on. ``rows``: the table's. An order did not help when MERGEs went on to write more than
+        half of the table each.
+        """
+        in_vain = self.is_ordered and 2 * self.rows > rows * self.merges
+        return Written(0, 0, min(2 * self.patience, _MOST_PATIENCE) if in_vain else 1, True)
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Files to be written anew, their rows sorted by key. ``orders``: not just because they are small."""
+
+    files: tuple[DataFile, ...]
+    rows_per_file: int
+    orders: bool
+
+    @property
+    def rows(self) -> int:
+        """In all of them."""
+        return sum(one.rows for one in self.files)
+
+
+def rows_per_file(files: Sequence[DataFile]) -> int:
+    """How many rows a file of this table should have."""
+    size, rows = sum(one.bytes for one in files), sum(one.rows for one in files)
+    wanted = min(max(size // PARTS, SMALLEST), LARGEST)
+    return max(1, wanted * rows // max(1, size))
+
+
+def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
+    """What is to be written anew now, or None."""
+    wanted = rows_per_file(files)
+    loose = _within_reason(out_of_order(files, wanted))
+    rows, all_rows = (sum(one.rows for one in some) for some in (loose, files))
+    if rows and written.rows >= WORTH * written.patience * rows:
+        is_local = rows * FINER <= all_rows
+        return Rewrite(loose, max(1, wanted // FINER) if is_local else wanted, True)
+    small = _within_reason([one for one in files if 2 * one.rows < wanted and not one.hot])
+    return Rewrite(small, wanted, False) if len(small) >= MANY_SMALL else None
+
+
+def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
+    """Files that are more than twice too large or whose range of keys is not theirs alone, by their keys.
+    Ranges may touch: rows of a key of several columns may have the first in common.
+    """
+    if any(one.low is None or one.high is None for one in files):
+        return []
+    found, group, high = list[DataFile](), list[DataFile](), None
+    for one in sorted(files, key=lambda one: (one.low, one.high)):
+        if group and one.low >= high:
+            found += group if _is_loose(group, wanted) else []
+            group, high = [], None
+        group.append(one)
+        high = one.high if high is None else max(high, one.high)
+    return found + (group if _is_loose(group, wanted) else [])
+
+
+def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:
+    return len(group) > 1 or any(
+        one.rows > 2 * wanted or (one.hot and FINER * one.rows > 2 * wanted) for one in group
+    )
+
+
+def _within_reason(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """As many of them, in their order, as are written at a time; at least one."""
+    taken, size = list[DataFile](), 0
+    for one in files:
+        size += one.bytes
+        if taken and size > MOST:
+            break
+        taken.append(one)
+    return tuple(taken)

@@ -1,0 +1,172 @@
+"""Files written anew hold the rows they held, for every reader, and nobody's commit is lost to it."""
+
+import json
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from deltalake import DeltaTable
+
+from ingest import layout, maintenance, merge
+from ingest.commit import Committer, Identity
+from ingest.compaction import compact, files
+from ingest.direct import DirectTable
+from ingest.layout import Rewrite
+from ingest.maintenance import Maintenance
+from ingest.names import quoted_for_delta_rs
+from ingest.table import LakeTable
+from tests.spark.test_direct import (
+    APP,
+    EVERY_TYPE,
+    KEYS,
+    column,
+    direct_merge,
+    rows,
+    small,
+    source_of,
+    table,
+)
+
+__all__ = ["small", "table"]
+
+
+def written_anew(target, rows_per_file=10, key=("id",)):
+    """Compact all of a table; returns what `compact` says."""
+    direct = DirectTable(target)
+    direct.version()
+    rewrite = Rewrite(tuple(files(direct.known(), key[0] if key else None)), rows_per_file, True)
+    return compact(direct, rewrite, key, Path(target.path).parent / "scratch")
+
+
+def actions(target, version=-1):
+    log = sorted((Path(target.path) / "_delta_log").glob("*.json"))
+    return [json.loads(line) for line in log[version].read_text().splitlines()]
+
+
+@pytest.mark.parametrize("key", KEYS[1:4:2], ids=lambda key: key[0].type_name)
+def test_every_type_comes_through_and_versions_before_stay_readable(spark, table, key):
+    columns = [key, *(one for one in EVERY_TYPE if " " not in one[0].name)]
+    target = table(columns)
+    direct_merge(target, rows(spark, columns, "n % 3 = 0", 60, "'u'"), 3)
+    before = target.frame().orderBy("id").localCheckpoint()
+    version = target.version()
+    assert written_anew(target)
+    assert target.version() == version + 1
+    assert_df_equality(target.frame().orderBy("id"), before)
+    old = spark.read.format("delta").option("versionAsOf", version).load(target.path)
+    assert_df_equality(old.orderBy("id"), before)
+    assert all(
+        not action[kind]["dataChange"]
+        for action in actions(target)
+        for kind in ("add", "remove")
+        if kind in action
+    )
+    assert not (Path(target.path).parent / "scratch").exists()
+
+
+def test_rows_lie_by_key_in_files_of_the_size_that_was_asked_for(spark, table):
+    target = table([(column("id"), "n * 7 % 61"), (column("v"), "n")])
+    assert written_anew(target)
+    found = sorted((one.low, one.high, one.rows) for one in files(DeltaTable(target.path), "id"))
+    assert sum(rows for *_, rows in found) == 39
+    assert max(rows for _, _, rows in found) <= 10
+    assert all(a[1] < b[0] for a, b in pairwise(found))
+
+
+def test_mapped_columns_and_a_table_without_a_key_come_through(spark, table):
+    for name, columns in {
+        "mapped": [(column("id"), "n"), (column("a b", "VARCHAR", 9), "n || 'b'")],
+        "bag": [(column("id"), "n % 3"), (column("v"), "n")],
+    }.items():
+        target = table(columns, name)
+        before = target.frame().orderBy(*(f"`{c.name}`" for c, _ in columns)).localCheckpoint()
+        assert written_anew(target, key=("id",) if name == "mapped" else ())
+        after = target.frame().orderBy(*(f"`{c.name}`" for c, _ in columns))
+        assert_df_equality(after, before, ignore_row_order=True)
+        source = rows(spark, columns, "n = 3", 60, "'u'")
+        if name == "mapped":
+            direct_merge(target, source, 4)
+            assert target.frame().count() == before.count()
+
+
+def test_a_commit_that_came_between_wins_and_nothing_is_left_of_ours(spark, small):
+    direct = DirectTable(small)
+    direct.version()
+    held = files(direct.known(), "id")
+    direct_merge(small, source_of(spark, "n = 1", 60), 3)  # somebody else's object
+    lying = {file.name for file in Path(small.path).glob("*.parquet")}
+    version = small.version()
+    rewrite = Rewrite(tuple(held), 10, True)
+    assert not compact(direct, rewrite, ("id",), Path(small.path).parent / "scratch")
+    assert {file.name for file in Path(small.path).glob("*.parquet")} == lying
+    assert small.version() == version
+
+
+def test_a_file_name_that_a_log_would_encode_is_left_alone(spark, small):
+    direct = DirectTable(small)
+    direct.version()
+    odd = Rewrite((layout.DataFile("part é.parquet", 1, 1),), 10, True)
+    assert not compact(direct, odd, ("id",), Path(small.path).parent / "scratch")
+
+
+def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeypatch):
+    monkeypatch.setattr(maintenance, "LOOK_EVERY", 2)
+    monkeypatch.setattr(layout, "MANY_SMALL", 2)
+    monkeypatch.setattr(layout, "WORTH", 0)
+    upkeep = Maintenance(str(Path(small.path).parent), 1)
+    direct, committer = DirectTable(small), Committer(1)
+    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+    for batch in range(1, 9):
+        merged = source_of(spark, f"n = {batch} OR n = {batch} + 40", 60 + batch).toArrow()
+        act = partial(direct.merge, merged, plan, prune=True)
+        assert committer.once(direct, Identity(APP, batch), act)
+        upkeep.between_batches([direct])
+    assert upkeep.done()
+    operations = [one["operation"] for one in DeltaTable(small.path).history()]
+    assert "MERGE" in operations[: operations.index("OPTIMIZE")]
+    found = {row.id: row.v for row in small.frame().collect()}
+    changed = {*range(1, 9), *range(41, 49)}
+    assert found == {n: "new" if n in changed else str(n) for n in (*range(1, 40), *range(41, 49))}
+
+
+def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
+    direct = DirectTable(small)
+    for batch in range(1, 4):
+        direct_merge(small, source_of(spark, f"n = {batch}", 60 + batch), batch, direct=direct)
+    before = small.frame().orderBy("id").localCheckpoint()
+    (Path(small.path) / "orphan.parquet").write_bytes(b"of a commit that never was")
+    direct.vacuum(0)
+    live = {one.path for one in files(DeltaTable(small.path), "id")}
+    assert {file.name for file in Path(small.path).glob("*.parquet")} == live
+    assert_df_equality(small.frame().orderBy("id"), before)
+    assert LakeTable(spark, small.path).property_of("delta.logRetentionDuration") == "interval 0 hours"  # fmt: skip
+    assert direct_merge(small, source_of(spark, "n = 9", 70), 9, direct=direct)
+
+
+def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small, monkeypatch):
+    lake, now = Path(small.path).parent, [1_000_000.0]
+    monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
+    asked = []
+    direct = DirectTable(small)
+    monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
+    for hour in range(9):
+        now[0] = 1_000_000.0 + hour * 3600
+        Maintenance(str(lake), 48).between_batches([direct])
+    assert asked == [(1_000_000.0 + h * 3600, 48) for h in (2, 4, 6, 8)]
+
+
+def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkeypatch):
+    def fail(self, hours):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(DirectTable, "vacuum", fail)
+    upkeep = Maintenance(str(Path(small.path).parent), 1)
+    direct = DirectTable(small)
+    upkeep.between_batches([direct])
+    monkeypatch.setattr(maintenance.time, "time", lambda: 9e9)
+    for _ in range(3):
+        upkeep.between_batches([direct])
+    (said,) = upkeep.done()
+    assert "no space left" in said

@@ -1,0 +1,127 @@
+"""Which files of a table are written anew, and when it pays."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.layout import (
+    FINER,
+    MANY_SMALL,
+    MOST,
+    PARTS,
+    WORTH,
+    DataFile,
+    Written,
+    choose,
+    out_of_order,
+    rows_per_file,
+)
+
+MIB = 2**20
+
+
+def ranges(count, rows=1000, size=MIB, start=0):
+    """Files that each have a range of keys of their own."""
+    return [
+        DataFile(f"{n}", size, rows, n * rows, (n + 1) * rows - 1)
+        for n in range(start, start + count)
+    ]
+
+
+def test_a_table_in_order_is_left_alone_however_much_is_written():
+    assert choose(ranges(PARTS), Written(merges=999, rows=10**9)) is None
+
+
+def test_files_whose_ranges_overlap_wait_until_merges_have_written_enough():
+    files = [*ranges(PARTS - 1), DataFile("wide", MIB, 1000, 500, 2500)]
+    touched = 4_000  # the wide one and those that it overlaps
+    assert choose(files, Written(1, WORTH * touched - 1)) is None
+    found = choose(files, Written(1, WORTH * touched))
+    assert {one.path for one in found.files} == {"0", "1", "2", "wide"}
+
+
+def test_keys_of_several_columns_may_have_the_first_in_common():
+    files = [DataFile("a", MIB, 9, 1, 5), DataFile("b", MIB, 9, 5, 9)]
+    assert out_of_order(files, 9) == []
+
+
+def test_one_large_file_is_cut_into_parts():
+    found = choose([DataFile("all", 64 * MIB, 64_000, 0, 63_999)], Written(4, 256_000))
+    assert (found.orders, found.rows_per_file) == (True, 64_000 // PARTS)
+
+
+def test_where_changes_come_to_files_are_cut_finer_elsewhere_they_stay():
+    cold = ranges(PARTS)
+    *others, last = cold
+    hot = [*others, replace(last, hot=True)]
+    written = Written(9, 10**6)
+    assert choose(cold, written) is None
+    found = choose(hot, written)
+    assert [one.path for one in found.files] == [last.path]
+    assert found.rows_per_file == rows_per_file(cold) // FINER
+
+
+def test_small_files_are_put_together_once_there_are_many_but_not_those_that_merges_just_wrote():
+    small = ranges(MANY_SMALL, rows=10, size=MIB // 100, start=9_000)
+    files = [*ranges(PARTS), *small]
+    found = choose(files, Written())
+    assert ({one.path for one in found.files}, found.orders) == ({one.path for one in small}, False)
+    assert choose([*files[:-1], replace(files[-1], hot=True)], Written()) is None
+
+
+def test_without_ranges_only_small_files_count():
+    files = [DataFile(str(n), MIB, 1000) for n in range(3)]
+    assert choose(files, Written(9, 10**9)) is None
+
+
+def test_what_did_not_help_is_tried_less_and_less_and_at_once_again_when_it_does():
+    written = Written()
+    for patience in (1, 1, 2, 4, 8, 16, 32, 64, 64):
+        assert written.patience == patience
+        written = written.and_then(1000).in_order(1000)  # each MERGE writes the whole table
+    assert written.and_then(400).and_then(0).in_order(1000).patience == 1
+
+
+files = st.lists(
+    st.builds(
+        lambda path, size, rows, low, span, hot: DataFile(
+            str(path), size, rows, low, low + span, hot
+        ),
+        st.integers(0, 10**9),
+        st.integers(1, MOST),
+        st.integers(1, 10**6),
+        st.integers(0, 100),
+        st.integers(0, 100),
+        st.booleans(),
+    ),
+    max_size=30,
+    unique_by=lambda one: one.path,
+)
+
+
+@given(files, st.integers(0, 10**9), st.integers(1, 64))
+def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, rows, patience):
+    found = choose(held, Written(1, rows, patience, is_ordered=True))
+    if found is None:
+        return
+    assert set(found.files) <= set(held)
+    assert len(set(found.files)) == len(found.files)
+    assert len(found.files) == 1 or sum(one.bytes for one in found.files) <= MOST
+    assert found.rows_per_file >= 1
+    if found.orders:
+        assert rows >= WORTH * patience * found.rows
+
+
+@given(files)
+def test_what_is_in_order_overlaps_nothing_that_is(held):
+    loose = set(out_of_order(held, 1000))
+    kept = sorted((one for one in held if one not in loose), key=lambda one: (one.low, one.high))
+    assert all(a.high <= b.low for a, b in pairwise(kept))
+
+
+@pytest.mark.parametrize(("size", "files"), [(1, 1), (300 * 2**10, 1), (8 * MIB, PARTS)])
+def test_a_small_table_is_cut_into_fewer_files(size, files):
+    assert round(10_000 / rows_per_file([DataFile("a", size, 10_000)])) in (0, files)
