@@ -69,19 +69,21 @@ class Layout:
             [("before", image), ("after", image), ("op", pa.string()), ("source", _SOURCE)]
         )
 
-    @property
-    def is_readable(self) -> bool:
-        """False where only Spark can tell: no key, a column that is not read here, or a name that JSON
-        might write in two ways.
+    def unreadable(self) -> str | None:
+        """Why only Spark can read such records: no key, a column that is not read here, or a name that JSON
+        might write in two ways; None where they can be read here.
         """
-        kinds = dict(self.schema.columns)
-        return bool(self.version.key) and all(
-            _PLAIN_NAME.fullmatch(name)
-            and kind.kind in arrow_values.READABLE
+        if not self.version.key:
+            return "it has no key"
+        for name, kind in self.schema.columns:
+            if not _PLAIN_NAME.fullmatch(name):
+                return f"the name of its column {name}"
+            if kind.kind not in arrow_values.READABLE:
+                return f"the type of its column {name}"
             # Arrow tells the zero below zero from the zero above it.
-            and not (name in self.version.key and kind.kind in _APPROXIMATE)
-            for name, kind in kinds.items()
-        )
+            if name in self.version.key and kind.kind in _APPROXIMATE:
+                return "a key column is a floating-point number"
+        return None
 
 
 @dataclass(frozen=True)

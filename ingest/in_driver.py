@@ -40,27 +40,30 @@ def read(
     log: Log,
     ranges: Ranges,
     layouts: Mapping[str, Layout],
+    others: Mapping[str, str],
     epochs: Sequence[Epoch],
     previous: Entry | None,
     pool: Executor,
-) -> tuple[Read, frozenset[str]]:
-    """What can be read of a batch here, and the topics that are left to Spark. ``layouts``: by topic, of the
-    tables that may be read here.
+) -> tuple[Read, dict[str, str]]:
+    """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
+    topic, of tables whose like can be read here; ``others``: of all others touched, why not.
     """
     touched = {place: r for place, r in ranges.items() if r[1] > r[0]}
-    everything = frozenset(topic for topic, _ in touched)
+    topics = {topic for topic, _ in touched}
     wanted = {place: r for place, r in touched.items() if place[0] in layouts}
-    found = _Found(layouts, epochs, previous, set(everything - layouts.keys()))
+    found = _Found(layouts, epochs, previous, {**others})
     if not wanted:
-        return Read(), everything
+        return Read(), found.others
     try:
         for records in log.bring(wanted):
             found.take(records, pool)
-            if found.bytes > MAX_BYTES or found.others >= everything:
-                return Read(), everything
-    except FetchError:
-        return Read(), everything
-    return found.result(), frozenset(found.others)
+            if found.bytes > MAX_BYTES:
+                return Read(), dict.fromkeys(topics, "the batch is large")
+            if found.others.keys() >= topics:
+                return Read(), found.others
+    except FetchError as failure:
+        return Read(), dict.fromkeys(topics, f"librdkafka could not fetch: {failure}")
+    return found.result(), found.others
 
 
 @dataclass
@@ -70,7 +73,7 @@ class _Found:
     layouts: Mapping[str, Layout]
     epochs: Sequence[Epoch]
     previous: Entry | None
-    others: set[str]
+    others: dict[str, str]
     bytes: int = 0
     _changes: dict[Place, list[Changes]] = field(default_factory=dict)
 
@@ -78,13 +81,13 @@ class _Found:
         """Some records of any partitions, each partition's in a thread."""
         mine = [(place, part) for place, part in records.items() if place[0] not in self.others]
         for place, changes in pool.map(lambda part: (part[0], self._read(*part)), mine):
-            if changes is None:
-                self.others.add(place[0])
+            if isinstance(changes, str):
+                self.others[place[0]] = changes
             else:
                 self._changes.setdefault(place, []).append(changes)
                 self.bytes += changes.rows.nbytes + changes.notes.nbytes
 
-    def _read(self, place: Place, records: pa.Table) -> Changes | None:
+    def _read(self, place: Place, records: pa.Table) -> Changes | str:
         layout, offsets = self.layouts[place[0]], records["offset"]
         first, last = (epoch_of(self.epochs, place, offsets[at].as_py()) for at in (0, -1))
         state = self.previous.tables.get(str(layout.version.table)) if self.previous else None
@@ -94,8 +97,8 @@ class _Found:
                 raise UnfitError("of two epochs")
             changes = arrow_records.read(records, layout, first)
             arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
-        except UnfitError:
-            return None
+        except UnfitError as unfit:
+            return str(unfit)
         return changes
 
     def result(self) -> Read:

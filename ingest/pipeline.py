@@ -30,7 +30,7 @@ from ingest.names import app_id
 from ingest.ports import Log, Ranges, Schemas
 from ingest.position import Position
 from ingest.publishing import Publisher
-from ingest.reading import Reader, Reading
+from ingest.reading import Reader, Reading, special
 from ingest.resync import Request, Requests
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
@@ -273,9 +273,9 @@ class Batches:
         watch.done("schemas")
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
-        plain = not late and self._may_read_in_driver(note)
+        alone = "all of it came late to Spark" if late else self._special(note)
         try:
-            read = self._reader.read(batch, note, catalog, previous, waiting, watch, plain=plain)
+            read = self._reader.read(batch, note, catalog, previous, waiting, watch, alone)
             counts = read.counts
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **read.facts}
             facts = policy.ruled(facts, rules)
@@ -292,7 +292,10 @@ class Batches:
                     return
                 watch.done("type")
             reached("quarantine_committed", note.batch_id)
-            applied = self._apply_tables(tables, work)
+            applied = [
+                one.read_by_spark(read.left.get(self._topic(one.table)))
+                for one in self._apply_tables(tables, work)
+            ]
             watch.done("apply")
             if settled is not None:
                 self._held.settle(settled, identity)
@@ -329,10 +332,12 @@ class Batches:
         reached("manifest_committed", note.batch_id)
         self._follow_up(entry, applied)
 
-    def _may_read_in_driver(self, note: Note) -> bool:
-        """False where only Spark has the rules: its state, DDLs alone, what waits somewhere."""
-        special = self.pipeline.dedup.keeps_state or note.ddl or note.replay or note.paused
-        return self._applier.collects and not special and not self._held.holds(note.batch_id)
+    def _special(self, note: Note) -> str | None:
+        """Why this batch is read by Spark alone, which has all the rules; None where it need not be."""
+        if not self._applier.collects:
+            return ""
+        why = special(note, keeps_state=self.pipeline.dedup.keeps_state)
+        return why or ("a key waits in quarantine" if self._held.holds(note.batch_id) else None)
 
     def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
         """Set aside what cannot be applied; returns how many changes."""

@@ -30,13 +30,14 @@ from ingest.topics import TableId, topic_of
 @dataclass
 class Reading:
     """A batch as it was read. ``rows``: a MERGE's source rows of the tables that were read in the driver;
-    ``changes``: all others' (``dedup.marked``), None where there are none.
+    ``changes``: all others' (``dedup.marked``), None where there are none; ``left``: topics of these, with why.
     """
 
     facts: dict[TableId, TableFacts]
     counts: Counts
     rows: Mapping[TableId, pa.Table]
     changes: DataFrame | None
+    left: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -63,20 +64,19 @@ class Reader:
         previous: Entry | None,
         waiting: Sequence[TableId],
         watch: Stopwatch,
-        *,
-        plain: bool,
+        alone: str | None,
     ) -> Reading:
-        """``waiting``: tables of which changes waited that are taken in now; ``plain``: False where all has
-        to be read by Spark. Stages: ``read`` in the driver, ``decode`` by Spark.
+        """``waiting``: tables of which changes waited that are taken in now; ``alone``: why Spark alone has to
+        read it, if it has. Stages: ``read`` in the driver, ``decode`` by Spark.
         """
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
-        read, others = Read(), None
-        if plain and touched:
+        read, others = Read(), dict.fromkeys((topic for topic, _ in touched), alone or "")
+        if alone is None and touched:
             read, others = self._in_driver(note, catalog, previous, touched)
             watch.done("read")
             if not others:
                 return Reading(dict(read.facts), _counts(read.facts), read.rows, None)
-        if others is not None and read.rows:
+        if read.rows:
             left = {place: r for place, r in note.ranges.items() if place[0] in others}
             batch = self.log.read(left)
             touched = [place for place in touched if place[0] in others]
@@ -86,7 +86,7 @@ class Reader:
         watch.done("decode")
         both = dict(sorted({**found, **read.facts}.items()))
         counts = replace(counts, changes=counts.changes + _counts(read.facts).changes)
-        return Reading(both, counts, read.rows, changes)
+        return Reading(both, counts, read.rows, changes, others)
 
     def release(self) -> None:
         """Free what was kept for a batch."""
@@ -119,12 +119,11 @@ class Reader:
         catalog: Catalog,
         previous: Entry | None,
         touched: Sequence[Place],
-    ) -> tuple[Read, frozenset[str]]:
-        """What was read, and the topics that are Spark's."""
-        topics = {topic for topic, _ in touched}
-        layouts = self._known(catalog, topics)
+    ) -> tuple[Read, dict[str, str]]:
+        """What was read, and the topics that are Spark's, with why."""
+        layouts, others = self._known(catalog, {topic for topic, _ in touched})
         read, others = in_driver.read(
-            self.log, note.ranges, layouts, self.epochs, previous, self.pool
+            self.log, note.ranges, layouts, others, self.epochs, previous, self.pool
         )
         states = previous.tables if previous else {}
         fits = {
@@ -136,23 +135,32 @@ class Reader:
         kept = {table: found for table, found in read.facts.items() if table in fits}
         rows = {table: rows for table, rows in read.rows.items() if table in fits}
         again = {
-            topic
+            topic: "its columns change in this batch"
             for topic, layout in layouts.items()
             if layout.version.table in read.facts.keys() - fits
         }
-        return Read(kept, rows), others | again
+        return Read(kept, rows), {**others, **again}
 
-    def _known(self, catalog: Catalog, topics: set[str]) -> dict[str, Layout]:
-        """By topic, the layouts of tables that can be read in the driver."""
+    def _known(
+        self, catalog: Catalog, topics: set[str]
+    ) -> tuple[dict[str, Layout], dict[str, str]]:
+        """By topic, the layouts of tables that can be read in the driver; of all others, why they cannot."""
         found: dict[str, Layout] = {}
+        others = dict.fromkeys(topics, "no table that is known")
         names = self.pipeline.source.topic_names
         for version in catalog.current():
             topic = topic_of(self.pipeline.name, version.table, names)
-            if topic in topics and not self.pipeline.append_only(version.table):
+            if topic in topics:
                 layout = self._layout(version)
-                if layout.is_readable:
+                why = layout.unreadable()
+                if self.pipeline.append_only(version.table):
+                    why = "it is append-only"
+                if why is None:
                     found[topic] = layout
-        return found
+                    del others[topic]
+                else:
+                    others[topic] = why
+        return found, others
 
     def _layout(self, version: SchemaVersion) -> Layout:
         known = self._layouts.get(version.table)
@@ -162,6 +170,15 @@ class Reader:
             schema = RowSchema.of(readable.columns, version.key, zero)
             known = self._layouts[version.table] = Layout(version, schema)
         return known
+
+
+def special(note: Note, *, keeps_state: bool) -> str | None:
+    """Why Spark alone can read such a batch, or None."""
+    if keeps_state:
+        return "Spark remembers what it has seen"
+    if note.paused:
+        return "a policy pauses a table"
+    return "it is taken up again" if note.replay or note.ddl else None
 
 
 def _fits(layout: Layout, found: TableFacts, catalog: Catalog, state: TableState | None) -> bool:

@@ -7,7 +7,7 @@ schema version in force at its place and is committed under an identity of its o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -135,6 +135,12 @@ class Applied:
     id: str = ""
     unknown: tuple[str, ...] = ()
     engine: str = ""
+
+    def read_by_spark(self, because: str | None) -> Applied:
+        """The same, said of a table whose changes were not plain enough for the driver."""
+        if not (because and self.engine):
+            return self
+        return replace(self, engine=f"{self.engine}; read by Spark: {because}")
 
 
 @dataclass(frozen=True)

@@ -121,5 +121,5 @@ def status_table(report: ProgressReport) -> Group:
 
 
 def _engine(choice: str) -> str:
-    """Which engine; why only where it is not the usual one."""
-    return choice.removesuffix(f": {FITS}") or "–"
+    """Which engine; why only where it is not the usual one; and why Spark read the changes, where it did."""
+    return choice.replace(f": {FITS}", "") or "–"

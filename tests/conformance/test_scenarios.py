@@ -347,3 +347,18 @@ def test_with_the_high_water_position_alone_no_version_goes_back(spark, tmp_path
         ),
     ):
         scenario.run(spark, tmp_path)
+
+
+def test_why_spark_had_to_read_a_table_is_said(spark, tmp_path):
+    def changes(keyed):
+        return [[Record(insert(10 * n, n, "a", keyed=keyed)) for n in (1, 2)]]
+
+    histories = [
+        History(keyed, 1, snapshots=[SNAPSHOT], records=changes(keyed)) for keyed in (True, False)
+    ]
+    target = SparkTarget(spark, tmp_path, *histories, spark={"merge_engine": "auto"})
+    target.take({0: [2], 1: [2]})
+    tables = target.batches.newest.tables
+    assert "Spark" not in tables["d.t0"].engine
+    assert tables["d.t1"].engine.endswith("; read by Spark: it has no key")
+    target.remove()
