@@ -93,8 +93,7 @@ def _sorted(folder: Path, rewrite: Rewrite, key: Sequence[str]) -> Iterator[Tabl
     """
     order = ", ".join(quoted_for_delta_rs(column) for column in key)
     sql = f"SELECT * FROM rows ORDER BY {order}" if order else "SELECT * FROM rows"
-    pieces = max(1, round(rewrite.rows / rewrite.rows_per_file))
-    size = -(-rewrite.rows // pieces)
+    size = -(-rewrite.rows // rewrite.pieces)
     held, count = list[RecordBatch](), 0
     for batch in QueryBuilder().register("rows", DeltaTable(folder)).execute(sql):
         left = batch

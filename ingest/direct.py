@@ -167,9 +167,9 @@ class DirectTable:
         taken, self._written = self._written, []
         return taken
 
-    def vacuum(self, hours: int) -> None:
-        """Remove what no version of the last ``hours`` has, and these versions' log; two or three commits
-        that change no row.
+    def vacuum(self, hours: int) -> int:
+        """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
+        three commits that change no row. Returns how many files.
         """
         table, lasting = self._newest(), f"interval {hours} hours"
         kept = {
@@ -178,8 +178,9 @@ class DirectTable:
         }
         if not kept.items() <= table.metadata().configuration.items():
             table.alter.set_table_properties(kept)
-        table.vacuum(hours, dry_run=False, full=True, post_commithook_properties=_NO_HOOKS)
+        gone = table.vacuum(hours, dry_run=False, full=True, post_commithook_properties=_NO_HOOKS)
         self._newest()
+        return len(gone)
 
     def _commit(self, act: Callable[[DeltaTable, CommitProperties], None]) -> None:
         assert self._identity is not None

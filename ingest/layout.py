@@ -16,8 +16,9 @@ from typing import Any
 PARTS, SMALLEST, LARGEST = 8, 256 * 2**10, 128 * 2**20
 """A table is cut into about so many files, of no less and no more bytes. A scan opens each of them."""
 
-FINER = 4
-"""Where changes come to, a file is so much smaller: a MERGE writes less."""
+FINER, LOCAL = 8, 4
+"""Where changes come to one part in so many (``LOCAL``) of a table, its files are so much smaller (``FINER``): a
+MERGE writes less."""
 
 MANY_SMALL = 8
 """So many files below half the size that is wanted, to which no changes come, are put together, whatever their
@@ -27,8 +28,9 @@ WORTH = 4
 """MERGEs must have written so many times the rows that are out of order, before these are written once more: what
 order costs is at most a quarter of what MERGEs cost, and less each time it turns out not to help."""
 
-MOST = 512 * 2**20
-"""Bytes that are written anew at a time, while changes wait."""
+MOST = 32 * 2**20
+"""Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
+wrote are not too many either."""
 
 _MOST_PATIENCE = 64
 
@@ -83,6 +85,11 @@ class Rewrite:
         """In all of them."""
         return sum(one.rows for one in self.files)
 
+    @property
+    def pieces(self) -> int:
+        """How many files they become."""
+        return max(1, round(self.rows / self.rows_per_file))
+
 
 def rows_per_file(files: Sequence[DataFile]) -> int:
     """How many rows a file of this table should have."""
@@ -93,13 +100,17 @@ def rows_per_file(files: Sequence[DataFile]) -> int:
 
 def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
     """What is to be written anew now, or None."""
-    wanted = rows_per_file(files)
-    loose = _within_reason(out_of_order(files, wanted))
-    rows, all_rows = (sum(one.rows for one in some) for some in (loose, files))
+    wanted, all_rows = rows_per_file(files), sum(one.rows for one in files)
+    most = MOST * all_rows // max(1, sum(one.bytes for one in files))
+    most = max(most, WORTH * written.rows // max(1, written.merges))
+    loose = _together(out_of_order(files, wanted), most)
+    rows = sum(one.rows for one in loose)
     if rows and written.rows >= WORTH * written.patience * rows:
-        is_local = rows * FINER <= all_rows
-        return Rewrite(loose, max(1, wanted // FINER) if is_local else wanted, True)
-    small = _within_reason([one for one in files if 2 * one.rows < wanted and not one.hot])
+        is_local = rows * LOCAL <= all_rows
+        found = Rewrite(loose, max(1, wanted // FINER) if is_local else wanted, True)
+        if max(found.pieces, len(loose)) > 1:
+            return found
+    small = _together([one for one in files if 2 * one.rows < wanted and not one.hot], most)
     return Rewrite(small, wanted, False) if len(small) >= MANY_SMALL else None
 
 
@@ -125,12 +136,11 @@ def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:
     )
 
 
-def _within_reason(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """As many of them, in their order, as are written at a time; at least one."""
-    taken, size = list[DataFile](), 0
+def _together(files: Sequence[DataFile], most: int) -> tuple[DataFile, ...]:
+    """As many of them, in their order, as have no more rows than this together."""
+    taken, rows = list[DataFile](), 0
     for one in files:
-        size += one.bytes
-        if taken and size > MOST:
-            break
-        taken.append(one)
+        if rows + one.rows <= most:
+            rows += one.rows
+            taken.append(one)
     return tuple(taken)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from deltalake.exceptions import DeltaError
-
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Written, choose
@@ -46,14 +44,14 @@ class Maintenance:
         return said
 
     def between_batches(self, tables: Sequence[DirectTable]) -> None:
-        """Do what is due for one of these tables at most. A failure is said: nothing else depends on it."""
+        """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
         for direct in tables:
             for act in (self._compact, self._vacuum):
                 place = (direct.path, act.__name__)
                 try:
                     if place not in self._given_up and act(direct):
                         return
-                except (DeltaError, OSError) as failure:
+                except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
                     self._given_up.add(place)
                     self._said.append(
                         f"{direct.path}: cannot be {_DOING[act.__name__]} by this job: {failure}"
@@ -94,7 +92,9 @@ class Maintenance:
         if 0 < since < self.hours * 3600 / _PER_HOURS:
             return False
         if since:
-            direct.vacuum(self.hours)
+            removed = direct.vacuum(self.hours)
+            if removed:
+                self._said.append(f"{direct.path}: {removed:,} files of old versions removed")
         known[direct.path] = now
         LocalFiles(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
         return bool(since)

@@ -64,12 +64,25 @@ def test_where_changes_come_to_files_are_cut_finer_elsewhere_they_stay():
     assert found.rows_per_file == rows_per_file(cold) // FINER
 
 
+def test_a_file_that_would_become_one_file_is_left_alone():
+    hot = replace(ranges(1, rows=350, size=350 * 2**10)[0], hot=True)
+    others = ranges(2, rows=325, size=325 * 2**10, start=9)
+    assert out_of_order([hot, *others], rows_per_file([hot, *others])) == [hot]
+    assert choose([hot, *others], Written(9, 10**9)) is None
+
+
 def test_small_files_are_put_together_once_there_are_many_but_not_those_that_merges_just_wrote():
     small = ranges(MANY_SMALL, rows=10, size=MIB // 100, start=9_000)
     files = [*ranges(PARTS), *small]
     found = choose(files, Written())
     assert ({one.path for one in found.files}, found.orders) == ({one.path for one in small}, False)
     assert choose([*files[:-1], replace(files[-1], hot=True)], Written()) is None
+
+
+def test_a_large_table_is_put_in_order_by_parts():
+    files = [DataFile(str(n), MOST // 4, 1000, n, n + 2) for n in range(40)]
+    found = choose(files, Written(merges=10**6, rows=10**9))
+    assert [one.path for one in found.files] == ["0", "1", "2", "3"]
 
 
 def test_without_ranges_only_small_files_count():
@@ -109,8 +122,10 @@ def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, 
         return
     assert set(found.files) <= set(held)
     assert len(set(found.files)) == len(found.files)
-    assert len(found.files) == 1 or sum(one.bytes for one in found.files) <= MOST
+    share = found.rows * sum(one.bytes for one in held) / sum(one.rows for one in held)
+    assert share <= MOST or found.rows <= WORTH * rows
     assert found.rows_per_file >= 1
+    assert len(found.files) > 1 or found.pieces > 1, "written anew for nothing"
     if found.orders:
         assert rows >= WORTH * patience * found.rows
 
