@@ -171,6 +171,12 @@ class Lake(Settings):
         ge=1,
         description="How far back versions of tables stay readable; what is older is removed.",
     )
+    history_versions: int = Field(
+        10_000,
+        ge=100,
+        description="How many versions of a table stay readable at most. In a local folder each thousand makes a MERGE "
+        "some 10 ms slower.",
+    )
     profile: Profile = Field(
         "standard",
         description="`standard`: tables begin plain, and column mapping or type widening is switched on for "

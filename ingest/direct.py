@@ -35,6 +35,7 @@ from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
 from ingest.storage import local_folder
 from ingest.table import LakeTable
+from ingest.table_log import Seen, is_there
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -55,6 +56,7 @@ class DirectTable:
         self.path = table.path
         self._slow = table
         self._opened: DeltaTable | None = None
+        self._seen: Seen | None = None
         self._identity: tuple[str, int, str] | None = None
         self._checkpoints = 0
         self.merges = 0
@@ -201,6 +203,7 @@ class DirectTable:
             self._checkpoints = due
         try:
             act(self._opened, properties)
+            self._seen = Seen.at(local_folder(self.path), self._opened.version())
         except CommitFailedError:
             self._newest()
             self._refuse_succeeded(app_id, version)
@@ -218,9 +221,13 @@ class DirectTable:
         return self._opened or self._newest()
 
     def _newest(self) -> DeltaTable:
-        if self._opened is None:
-            self._opened = DeltaTable(local_folder(self.path))
+        folder, seen = local_folder(self.path), self._seen
+        if self._opened is None or seen is None or Seen.at(folder, seen.version) != seen:
+            self._opened = DeltaTable(folder)
             self._checkpoints = (self._opened.version() - 1) // CHECKPOINT_EVERY
-        else:
+        elif is_there(folder, seen.version + 1):
             self._opened.update_incremental()
+        else:
+            return self._opened
+        self._seen = Seen.at(folder, self._opened.version())
         return self._opened

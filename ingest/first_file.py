@@ -36,7 +36,8 @@ connect:
 
 lake:
   path: {lake}               # tables come to <path>/<database>/<table>
-  # history_hours: 168          # how far back versions of tables stay readable
+  # history_hours: 168          # how far back versions of tables stay readable,
+  # history_versions: 10000     # and how many of them at most
 
 # spark:
 #   master: local[*]            # any Spark master

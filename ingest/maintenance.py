@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Written, choose
@@ -23,15 +24,23 @@ _PER_HOURS = 24
 """Old versions are looked for so many times while one stays readable."""
 
 
-_DOING = {"_compact": "put in order", "_vacuum": "rid of old versions"}
+_DOING = {
+    "_compact": "put in order",
+    "_vacuum": "rid of old versions",
+    "_cut": "rid of the log of old versions",
+}
 
 
 @dataclass
 class Maintenance:
-    """Of the tables of one lake in a local folder. ``hours``: how long versions stay readable."""
+    """Of the tables of one lake in a local folder. ``hours``: how long versions stay readable; ``versions``: how
+    many at most.
+    """
 
     lake: str
     hours: int
+    versions: int = 10_000
+    _cut_at: dict[str, int] = field(default_factory=dict)
     _written: dict[str, Written] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
     _paths: dict[str, set[str]] = field(default_factory=dict)
@@ -46,7 +55,7 @@ class Maintenance:
     def between_batches(self, tables: Sequence[DirectTable]) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
         for direct in tables:
-            for act in (self._compact, self._vacuum):
+            for act in (self._compact, self._vacuum, self._cut):
                 place = (direct.path, act.__name__)
                 try:
                     if place not in self._given_up and act(direct):
@@ -98,6 +107,14 @@ class Maintenance:
         known[direct.path] = now
         LocalFiles(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
         return bool(since)
+
+    def _cut(self, direct: DirectTable) -> bool:
+        """Keep the log's folder short."""
+        newest = direct.known().version()
+        if newest - self._cut_at.get(direct.path, -self.versions) < self.versions // 10:
+            return False
+        self._cut_at[direct.path] = newest
+        return table_log.cut(local_folder(direct.path), self.versions) > 0
 
     @cached_property
     def _vacuumed(self) -> dict[str, float]:

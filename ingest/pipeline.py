@@ -80,7 +80,9 @@ class Batches:
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(pipeline, log, self._pool, epochs)
         self._published = Publisher(session, pipeline.lake.path, committer)
-        self._maintenance = Maintenance(pipeline.lake.path, pipeline.lake.history_hours)
+        self._maintenance = Maintenance(
+            pipeline.lake.path, pipeline.lake.history_hours, pipeline.lake.history_versions
+        )
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
         """One micro-batch of Spark's.

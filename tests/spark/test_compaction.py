@@ -1,6 +1,7 @@
 """Files written anew hold the rows they held, for every reader, and nobody's commit is lost to it."""
 
 import json
+import shutil
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from ingest.layout import Rewrite
 from ingest.maintenance import Maintenance
 from ingest.names import quoted_for_delta_rs
 from ingest.table import LakeTable
+from ingest.table_log import cut
 from tests.spark.test_direct import (
     APP,
     EVERY_TYPE,
@@ -170,3 +172,42 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
         upkeep.between_batches([direct])
     (said,) = upkeep.done()
     assert "no space left" in said
+
+
+def test_a_log_is_cut_at_a_checkpoint_and_the_newest_versions_stay_readable(spark, small):
+    direct = DirectTable(small)
+    for batch in range(1, 30):
+        direct_merge(small, source_of(spark, f"n = {batch}", 60), batch, direct=direct)
+    log, newest = Path(small.path) / "_delta_log", direct.version()
+    before = small.frame().orderBy("id").localCheckpoint()
+    assert cut(Path(small.path), 100) == 0
+    assert cut(Path(small.path), 5) > 15
+    left = sorted(file.name for file in log.glob("*.json"))
+    base = int(left[0][:20])
+    assert newest - base >= 5
+    assert [int(name[:20]) for name in left] == list(range(base, newest + 1))
+    old = spark.read.format("delta").option("versionAsOf", newest - 5).load(small.path)
+    assert old.count() == before.count()
+    assert_df_equality(spark.read.format("delta").load(small.path).orderBy("id"), before)
+    assert DeltaTable(small.path).version() == newest
+    assert direct_merge(small, source_of(spark, "n = 9", 70), 90, direct=direct)
+    assert direct_merge(small, source_of(spark, "n = 8", 70), 91), "another process"
+
+
+def test_commits_of_others_and_a_table_made_again_are_seen(spark, table):
+    columns = [(column("id"), "n"), (column("v", "VARCHAR", 9), "n || ''")]
+    target = table(columns)
+    direct = DirectTable(target)
+    first, id_ = direct.version(), direct.id()
+    direct_merge(target, source_of(spark, "n = 1", 60), 1)  # by another object
+    assert direct.version() == first + 1
+    assert direct_merge(target, source_of(spark, "n = 2", 60), 2, direct=direct)
+    assert direct.version() == first + 2
+    shutil.rmtree(target.path)
+    table(columns)
+    assert (direct.version(), direct.id() == id_) == (first, False)
+    shutil.rmtree(target.path)
+    again = table(columns)
+    for batch in (1, 2, 3):
+        direct_merge(again, source_of(spark, f"n = {batch}", 60), batch)
+    assert direct.version() == first + 3

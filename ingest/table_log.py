@@ -1,0 +1,58 @@
+"""The files of a table's log in a local folder: whether there is a newer one, and how many there are.
+
+delta-rs (1.6.6) looks at every file of the folder to find the newest, 2 µs each and several times a commit. At a
+commit a second that is a tenth of a second more with each three hours, so it is asked only when there is
+something new, and the folder is kept short.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_NUMBERED = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A commit as it was seen: another of the same number, after a table was made again, is not the same."""
+
+    version: int
+    inode: int
+    written: int
+
+    @classmethod
+    def at(cls, table: Path, version: int) -> Seen | None:
+        """None where a table has no such commit, or its log does not hold it any more."""
+        try:
+            found = _commit(table, version).stat()
+        except FileNotFoundError:
+            return None
+        return cls(version, found.st_ino, found.st_mtime_ns)
+
+
+def is_there(table: Path, version: int) -> bool:
+    """True when a table's log holds this commit."""
+    return _commit(table, version).exists()
+
+
+def cut(table: Path, keep: int) -> int:
+    """Remove the log of versions that have more than ``keep`` after them, from the last checkpoint before
+    them on; returns how many files. Oldest first, so that a crash leaves no hole.
+    """
+    folder = table / "_delta_log"
+    names = sorted(file.name for file in folder.iterdir())
+    commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
+    upto = max(commits, default=0) - keep
+    checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
+    base = max((one for one in checkpoints if one <= upto), default=0)
+    old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
+    for name in old:
+        (folder / name).unlink(missing_ok=True)
+    return len(old)
+
+
+def _commit(table: Path, version: int) -> Path:
+    return table / "_delta_log" / f"{version:020d}.json"
