@@ -13,6 +13,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,11 @@ ENGINE = os.environ.get("INGEST_MERGE_ENGINE", "auto")
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "read": "r"}
 
 
-maintenance.LOOK_EVERY, layout.MANY_SMALL, layout.WORTH = 1, 2, 0
-"""Tables are put in order after nearly every batch, which else takes many."""
+@contextmanager
+def eager_upkeep() -> Iterator[None]:
+    """Tables are put in order after nearly every batch, which else takes many."""
+    with patch.object(maintenance, "LOOK_EVERY", 1), patch.multiple(layout, MANY_SMALL=2, WORTH=0):
+        yield
 
 
 class Crash(BaseException):
@@ -206,7 +210,8 @@ class SparkTarget:
             if end or place in held  # a partition that was added later is not there before
         }
         self.log.batches.append(ranges)
-        self.batches.apply(self.log.read(ranges), len(self.log.batches) - 1)
+        with eager_upkeep():
+            self.batches.apply(self.log.read(ranges), len(self.log.batches) - 1)
 
     def settle(self) -> None:
         """All is delivered, and the connector is known to stream."""
