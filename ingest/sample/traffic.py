@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 import pymysql
 from pymysql.cursors import Cursor
 
+_IN_EACH_OTHER_S_WAY = (1205, 1213)
+"""A lock that was not had in time, a deadlock: MySQL gives up one of two transactions, and the other goes on."""
+
 
 @dataclass
 class Traffic:
@@ -34,7 +37,13 @@ class Traffic:
                 while not stop.is_set() and (limit is None or count < limit):
                     kind = rng.choices(kinds, weights)[0]
                     connection.begin()
-                    kept = kind(cursor, rng)
+                    try:
+                        kept = kind(cursor, rng)
+                    except pymysql.err.OperationalError as failure:
+                        if failure.args[0] not in _IN_EACH_OTHER_S_WAY:
+                            raise
+                        connection.rollback()
+                        continue
                     connection.commit() if kept else connection.rollback()
                     self.done[kind.__name__] += 1
                     count += 1
