@@ -38,13 +38,17 @@ _Action = dict[str, Any]
 def files(
     table: DeltaTable, column: str | None, known: Container[str] | None = None
 ) -> list[DataFile]:
-    """The files of a table, with their range of this column. ``known``: those that are not hot."""
+    """The files of a table, with their range of this column; none where a file does not say how many rows it
+    has. ``known``: those that are not hot.
+    """
     found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if any(one["num_records"] is None for one in found):
+        return []
     return [
         DataFile(
             one["path"],
             one["size_bytes"],
-            one["num_records"] or 0,
+            one["num_records"],
             one.get(f"min.{column}"),
             one.get(f"max.{column}"),
             known is not None and one["path"] not in known,
@@ -70,6 +74,9 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: 
         for part in _sorted(work / "from", rewrite, key):
             write_deltalake(work / "to", part, mode="append", writer_properties=COMPRESSION)
         added = [action["add"] for action in _actions(work / "to") if "add" in action]
+        held = sum(json.loads(add["stats"])["numRecords"] for add in added)
+        if held != rewrite.rows:  # by the files' own statistics
+            raise OSError(f"{rewrite.rows:,} rows became {held:,}; nothing was changed")
         for add in added:
             _link(work / "to" / add["path"], folder / add["path"])
         reached("files_rewritten", 0, direct.path)
@@ -93,7 +100,7 @@ def _sorted(folder: Path, rewrite: Rewrite, key: Sequence[str]) -> Iterator[Tabl
     """
     order = ", ".join(quoted_for_delta_rs(column) for column in key)
     sql = f"SELECT * FROM rows ORDER BY {order}" if order else "SELECT * FROM rows"
-    size = -(-rewrite.rows // rewrite.pieces)
+    size = max(1, -(-rewrite.rows // rewrite.pieces))
     held, count = list[RecordBatch](), 0
     for batch in QueryBuilder().register("rows", DeltaTable(folder)).execute(sql):
         left = batch

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -103,6 +104,16 @@ def test_a_commit_that_came_between_wins_and_nothing_is_left_of_ours(spark, smal
     rewrite = Rewrite(tuple(held), 10, True)
     assert not compact(direct, rewrite, ("id",), Path(small.path).parent / "scratch")
     assert {file.name for file in Path(small.path).glob("*.parquet")} == lying
+    assert small.version() == version
+
+
+def test_files_that_do_not_hold_the_rows_they_say_are_left_as_they_are(spark, small):
+    direct = DirectTable(small)
+    version = direct.version()
+    held = files(direct.known(), "id")
+    wrong = Rewrite((*held[:-1], replace(held[-1], rows=held[-1].rows + 1)), 10, True)
+    with pytest.raises(OSError, match="rows became"):
+        compact(direct, wrong, ("id",), Path(small.path).parent / "scratch")
     assert small.version() == version
 
 
