@@ -28,6 +28,7 @@ from ingest.failpoints import reached
 from ingest.layout import DataFile, Rewrite
 from ingest.names import quoted_for_delta_rs
 from ingest.storage import LocalFiles, local_folder
+from ingest.table_log import commit_name
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 """What a log writes as it is. Others it encodes, in more than one way."""
@@ -156,7 +157,7 @@ def _commit(folder: Path, version: int, gone: Sequence[DataFile], added: Sequenc
 
 def _write(folder: Path, version: int, actions: Sequence[_Action]) -> bool:
     text = "".join(json.dumps(action) + "\n" for action in actions)
-    return LocalFiles(str(folder)).create(f"_delta_log/{version:020d}.json", text)
+    return LocalFiles(str(folder)).create(commit_name(version), text)
 
 
 def _actions(folder: Path) -> Iterator[_Action]:

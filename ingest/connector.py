@@ -19,7 +19,7 @@ import httpx
 import yaml
 
 from ingest.config import Pipeline
-from ingest.errors import Exit, IngestError
+from ingest.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.gtid import GtidSet
 from ingest.mysql import Reached
 from ingest.position import Position, file_number
@@ -237,9 +237,7 @@ class Connector:
                     "E-CONNECT-AWAY",
                     f"Kafka Connect at {self._url} does not answer: "
                     f"{str(failure) or type(failure).__name__}.",
-                    remedy="start it (the embedded one by `ingest local up`, with its `--home` if it has "
-                    "one) or correct "
-                    "`connect.url` in the pipeline file.",
+                    remedy=f"start it ({THE_EMBEDDED_ONE}) or correct `connect.url` in the pipeline file.",
                     may_pass=True,
                 ) from None
             if not (_is_settling(answer) or _is_starting(answer)) or attempt == 39:

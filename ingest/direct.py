@@ -35,7 +35,7 @@ from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
 from ingest.storage import local_folder
 from ingest.table import LakeTable
-from ingest.table_log import Seen, is_there
+from ingest.table_log import Seen, commit_name, is_there
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -59,9 +59,8 @@ class DirectTable:
         self._seen: Seen | None = None
         self._identity: tuple[str, int, str] | None = None
         self._checkpoints = 0
-        self.merges = 0
-        """Commits of rows, by this object."""
-        self._written: list[int] = []
+        self.merges = self.rows_written = 0
+        """Commits of rows by this object, and how many rows they wrote."""
 
     def version(self) -> int:
         """The newest version number."""
@@ -78,9 +77,9 @@ class DirectTable:
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """See ``LakeTable.commits``."""
-        log = local_folder(self.path) / "_delta_log"
+        folder = local_folder(self.path)
         for version in range(start, self.version() + 1):
-            file = log / f"{version:020d}.json"
+            file = folder / commit_name(version)
             text = file.read_text() if file.exists() else ""
             yield version, [json.loads(line) for line in text.splitlines()]
 
@@ -162,12 +161,7 @@ class DirectTable:
 
     def _note_written(self, rows: int) -> None:
         self.merges += 1
-        self._written.append(rows)
-
-    def take_written(self) -> list[int]:
-        """How many rows each commit wrote since this was asked last."""
-        taken, self._written = self._written, []
-        return taken
+        self.rows_written += rows
 
     def vacuum(self, hours: int) -> int:
         """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
@@ -224,7 +218,7 @@ class DirectTable:
         folder, seen = local_folder(self.path), self._seen
         if self._opened is None or seen is None or Seen.at(folder, seen.version) != seen:
             self._opened = DeltaTable(folder)
-            self._checkpoints = (self._opened.version() - 1) // CHECKPOINT_EVERY
+            self._checkpoints = max(0, self._opened.version() - 1) // CHECKPOINT_EVERY
         elif is_there(folder, seen.version + 1):
             self._opened.update_incremental()
         else:

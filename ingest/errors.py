@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+THE_EMBEDDED_ONE = "the embedded one by `ingest local up`, with its `--home` if it has one"
+"""How to start MySQL, Kafka or Connect where they are ours."""
+
 
 class Exit(IntEnum):
     """Exit codes of every command, a contract for scripts (docs/operations.md lists them)."""

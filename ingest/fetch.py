@@ -62,9 +62,8 @@ class Fetcher:
         except KafkaException as failure:
             raise FetchError(str(failure.args[0])) from None
         finally:
-            consumer.resume(
-                starts
-            )  # a partition that is given up while it rests would rest for ever
+            # A partition that is given up while it rests would rest for ever.
+            consumer.resume(starts)
             consumer.unassign()
 
     def close(self) -> None:

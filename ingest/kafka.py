@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from ingest import catalog
 from ingest.config import Pipeline
 from ingest.epochs import Epoch, epoch_of
-from ingest.errors import Exit, IngestError
+from ingest.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.manifest import Place
 from ingest.names import consumer_group
 from ingest.start_facts import KafkaFacts
@@ -75,9 +75,7 @@ def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
         "E-KAFKA-AWAY",
         f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: {failure.args[0].str()}.",
         means="Nothing was read or written.",
-        remedy="start it (the embedded one by `ingest local up`, with its `--home` if it has "
-        "one) or correct "
-        "`kafka.bootstrap_servers`.",
+        remedy=f"start it ({THE_EMBEDDED_ONE}) or correct `kafka.bootstrap_servers`.",
         may_pass=True,
     )
 

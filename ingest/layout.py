@@ -10,7 +10,8 @@ MERGEs show.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 PARTS, SMALLEST, LARGEST = 8, 256 * 2**10, 128 * 2**20
@@ -60,9 +61,9 @@ class Written:
     patience: int = 1
     is_ordered: bool = False
 
-    def and_then(self, rows: int) -> Written:
-        """With one MERGE more."""
-        return Written(self.merges + 1, self.rows + rows, self.patience, self.is_ordered)
+    def and_then(self, rows: int, merges: int = 1) -> Written:
+        """With more MERGEs, which wrote so many rows together."""
+        return replace(self, merges=self.merges + merges, rows=self.rows + rows)
 
     def in_order(self, rows: int) -> Written:
         """From now on. ``rows``: the table's. An order did not help when MERGEs went on to write more than
@@ -120,14 +121,16 @@ def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
     """
     if any(one.low is None or one.high is None for one in files):
         return []
-    found, group, high = list[DataFile](), list[DataFile](), None
+    groups = list[list[DataFile]]()
+    high = None
     for one in sorted(files, key=lambda one: (one.low, one.high)):
-        if group and one.low >= high:
-            found += group if _is_loose(group, wanted) else []
-            group, high = [], None
-        group.append(one)
-        high = one.high if high is None else max(high, one.high)
-    return found + (group if _is_loose(group, wanted) else [])
+        if groups and one.low < high:
+            groups[-1].append(one)
+            high = max(high, one.high)
+        else:
+            groups.append([one])
+            high = one.high
+    return list(chain.from_iterable(group for group in groups if _is_loose(group, wanted)))
 
 
 def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:

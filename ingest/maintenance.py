@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,11 +25,17 @@ _PER_HOURS = 24
 """Old versions are looked for so many times while one stays readable."""
 
 
-_DOING = {
-    "_compact": "put in order",
-    "_vacuum": "rid of old versions",
-    "_cut": "rid of the log of old versions",
-}
+@dataclass
+class _Known:
+    """Of one table. ``merges``, ``rows``: of all MERGEs by the last look; ``paths``: its files then; ``cut_at``:
+    the version at which its log was cut last.
+    """
+
+    written: Written = field(default_factory=Written)
+    merges: int = 0
+    rows: int = 0
+    paths: set[str] | None = None
+    cut_at: int | None = None
 
 
 @dataclass
@@ -39,11 +46,8 @@ class Maintenance:
 
     lake: str
     hours: int
-    versions: int = 10_000
-    _cut_at: dict[str, int] = field(default_factory=dict)
-    _written: dict[str, Written] = field(default_factory=dict)
-    _seen: dict[str, int] = field(default_factory=dict)
-    _paths: dict[str, set[str]] = field(default_factory=dict)
+    versions: int
+    _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _said: list[str] = field(default_factory=list)
 
@@ -54,45 +58,48 @@ class Maintenance:
 
     def between_batches(self, tables: Sequence[DirectTable]) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
+        duties = {
+            "put in order": self._compact,
+            "rid of old versions": self._vacuum,
+            "rid of the log of old versions": self._cut,
+        }
         for direct in tables:
-            for act in (self._compact, self._vacuum, self._cut):
-                place = (direct.path, act.__name__)
+            for what, act in duties.items():
+                if (direct.path, what) in self._given_up:
+                    continue
                 try:
-                    if place not in self._given_up and act(direct):
+                    if act(direct):
                         return
                 except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
-                    self._given_up.add(place)
-                    self._said.append(
-                        f"{direct.path}: cannot be {_DOING[act.__name__]} by this job: {failure}"
-                    )
+                    self._given_up.add((direct.path, what))
+                    self._said.append(f"{direct.path}: cannot be {what} by this job: {failure}")
 
     def _compact(self, direct: DirectTable) -> bool:
-        path = direct.path
-        known = self._written.get(path, Written())
-        if direct.merges - self._seen.get(path, 0) < LOOK_EVERY:
+        known = self._tables[direct.path]
+        merges, rows = direct.merges - known.merges, direct.rows_written - known.rows
+        if merges < LOOK_EVERY:
             return False
-        for rows in direct.take_written():
-            known = known.and_then(rows)
-        self._seen[path], self._written[path] = direct.merges, known
+        known.merges, known.rows = direct.merges, direct.rows_written
+        known.written = known.written.and_then(rows, merges)
         direct.version()
         key: list[str] = json.loads(direct.known().metadata().configuration.get(KEY_PROPERTY, "[]"))
-        held = files(direct.known(), key[0] if key else None, self._paths.get(path))
-        self._paths[path] = {one.path for one in held}
-        rewrite = choose(held, known)
+        held = files(direct.known(), key[0] if key else None, known.paths)
+        known.paths = {one.path for one in held}
+        rewrite = choose(held, known.written)
         if rewrite is None:
             return False
         started = time.monotonic()
-        done = compact(direct, rewrite, key, local_folder(compaction_path(self.lake)))
-        if done and rewrite.orders:
-            self._written[path] = known.in_order(sum(one.rows for one in held))
-        if done:
-            direct.version()
-            self._paths[path] = {one.path for one in files(direct.known(), None)}
-            took = time.monotonic() - started
-            self._said.append(
-                f"{path}: {rewrite.rows:,} rows in {len(rewrite.files)} files put in order, {took:.1f} s"
-            )
-        return done
+        if not compact(direct, rewrite, key, local_folder(compaction_path(self.lake))):
+            return False
+        if rewrite.orders:
+            known.written = known.written.in_order(sum(one.rows for one in held))
+        direct.version()
+        known.paths = {one.path for one in files(direct.known(), None)}
+        took = time.monotonic() - started
+        self._said.append(
+            f"{direct.path}: {rewrite.rows:,} rows in {len(rewrite.files)} files put in order, {took:.1f} s"
+        )
+        return True
 
     def _vacuum(self, direct: DirectTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
@@ -110,10 +117,10 @@ class Maintenance:
 
     def _cut(self, direct: DirectTable) -> bool:
         """Keep the log's folder short."""
-        newest = direct.known().version()
-        if newest - self._cut_at.get(direct.path, -self.versions) < self.versions // 10:
+        known, newest = self._tables[direct.path], direct.known().version()
+        if known.cut_at is not None and newest - known.cut_at < self.versions // 10:
             return False
-        self._cut_at[direct.path] = newest
+        known.cut_at = newest
         return table_log.cut(local_folder(direct.path), self.versions) > 0
 
     @cached_property

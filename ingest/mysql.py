@@ -12,7 +12,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from ingest.config import Source
-from ingest.errors import IngestError
+from ingest.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.gtid import GtidSet
 from ingest.mysql_types import Column
 from ingest.position import file_number
@@ -75,9 +75,7 @@ def _refusal(source: Source, failure: Exception) -> IngestError:
     return IngestError(
         "E-MYSQL-AWAY",
         f"{where} cannot be reached: {reason.removesuffix('.')}.",
-        remedy="start the server (the embedded one by `ingest local up`, with its `--home` if it has "
-        "one) or correct "
-        "`source.mysql`.",
+        remedy=f"start the server ({THE_EMBEDDED_ONE}) or correct `source.mysql`.",
         may_pass=True,
     )
 

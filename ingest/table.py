@@ -28,6 +28,7 @@ from ingest.names import (
 )
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
+from ingest.table_log import commit_name
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -212,9 +213,9 @@ class LakeTable:
 
         A version whose file log retention has removed comes with no actions.
         """
-        log = Storage(self.session, f"{self.path}/_delta_log")
+        folder = Storage(self.session, self.path)
         for version in range(start, self.version() + 1):
-            text = log.read(f"{version:020d}.json") or ""
+            text = folder.read(commit_name(version)) or ""
             yield version, [json.loads(line) for line in text.splitlines()]
 
     def markers(self) -> dict[str, int]:

@@ -27,7 +27,7 @@ class Seen:
     def at(cls, table: Path, version: int) -> Seen | None:
         """None where a table has no such commit, or its log does not hold it any more."""
         try:
-            found = _commit(table, version).stat()
+            found = (table / commit_name(version)).stat()
         except FileNotFoundError:
             return None
         return cls(version, found.st_ino, found.st_mtime_ns)
@@ -35,7 +35,7 @@ class Seen:
 
 def is_there(table: Path, version: int) -> bool:
     """True when a table's log holds this commit."""
-    return _commit(table, version).exists()
+    return (table / commit_name(version)).exists()
 
 
 def cut(table: Path, keep: int) -> int:
@@ -54,5 +54,6 @@ def cut(table: Path, keep: int) -> int:
     return len(old)
 
 
-def _commit(table: Path, version: int) -> Path:
-    return table / "_delta_log" / f"{version:020d}.json"
+def commit_name(version: int) -> str:
+    """A commit's file below its table."""
+    return f"_delta_log/{version:020d}.json"

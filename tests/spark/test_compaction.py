@@ -128,7 +128,7 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     monkeypatch.setattr(maintenance, "LOOK_EVERY", 2)
     monkeypatch.setattr(layout, "MANY_SMALL", 2)
     monkeypatch.setattr(layout, "WORTH", 0)
-    upkeep = Maintenance(str(Path(small.path).parent), 1)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct, committer = DirectTable(small), Committer(1)
     plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
     for batch in range(1, 9):
@@ -166,7 +166,7 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
-        Maintenance(str(lake), 48).between_batches([direct])
+        Maintenance(str(lake), 48, 10_000).between_batches([direct])
     assert asked == [(1_000_000.0 + h * 3600, 48) for h in (2, 4, 6, 8)]
 
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
         raise OSError("no space left")
 
     monkeypatch.setattr(DirectTable, "vacuum", fail)
-    upkeep = Maintenance(str(Path(small.path).parent), 1)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct = DirectTable(small)
     upkeep.between_batches([direct])
     monkeypatch.setattr(maintenance.time, "time", lambda: 9e9)

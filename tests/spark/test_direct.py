@@ -174,6 +174,17 @@ def test_what_is_there_is_not_committed_again_and_nothing_makes_no_commit(spark,
     assert [row.v for row in small.frame().filter("id < 3").orderBy("id").collect()] == ["new", "2"]
 
 
+def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):
+    target, columns = LakeTable(spark, str(folder / "new")), [(column("id"), "n")]
+    version = SchemaVersion(
+        TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
+    )
+    target.create(version, ("id",))
+    assert direct_merge(target, rows(spark, columns, "n < 3", 60), 1)
+    assert list((folder / "new" / "_delta_log").glob("*.checkpoint*")) == []
+    assert target.frame().count() == 2
+
+
 def test_it_knows_its_size_and_that_the_table_needs_nothing_special(small, folder):
     direct = DirectTable(small)
     files = [file.stat().st_size for file in (folder / "t").glob("*.parquet")]
