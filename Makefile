@@ -35,6 +35,8 @@ bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness
 	@$(BIN)/python -m bench.drains
 	@$(BIN)/python -m bench.layout --keys recent --batches 50
 	@$(BIN)/python -m bench.freshness
+	@$(BIN)/python -m bench.end_to_end --rounds 1
+	@$(BIN)/python -m bench.starts
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, mutants, drawn histories, random kills

@@ -172,6 +172,9 @@ def _newest(messages: Sequence[bytes]) -> pa.Table:
 class Ingest:
     """The project itself: the spine as it runs, manifest included, without Kafka before it."""
 
+    first = 0.0
+    """Seconds that the newest batch took when it was applied, from Spark's call to the return."""
+
     def __init__(
         self, session: SparkSession, folder: Path, work: Workload, engine: str = "auto"
     ) -> None:
@@ -205,16 +208,21 @@ class Ingest:
     def take(self, messages: Path, _: Sequence[str]) -> None:
         """One batch."""
         ends = self._log.next(messages)
-        self.batches.apply(self._log.read(ends), len(self._log.batches) - 1)
+        self._frame = self._log.read(ends)
+        self.first = self.again()
 
     @property
     def applied(self) -> float:
         """Seconds from a batch's decoded winners to the last table's commit."""
         return self.batches.newest.stages["apply"] if self.batches.newest else 0.0
 
-    def again(self) -> None:
-        """The newest batch once more, as after a crash that lost only Spark's own note of it."""
-        self.batches.apply(self._log.read(self._log.batches[-1]), len(self._log.batches) - 1)
+    def again(self) -> float:
+        """The newest batch once more, as after a crash that lost only Spark's own note of it. Seconds from
+        Spark's call, which brings the batch's frame with it, to the return.
+        """
+        started = time.perf_counter()
+        self.batches.apply(self._frame, len(self._log.batches) - 1)
+        return time.perf_counter() - started
 
 
 class _Log:

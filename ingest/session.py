@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from ingest.config import Pipeline
-from ingest.local import artefacts
+from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
 from ingest.resources import resource
 
@@ -50,7 +51,8 @@ def create(
     name: str, *, master: str, driver_memory: str, conf: dict[str, str], log: Path
 ) -> SparkSession:
     """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal."""
-    jars = [str(path) for path in artefacts.jars("spark")]
+    jars = artefacts.jars("spark")
+    names = [str(path) for path in jars]
     local = master.startswith("local")
     log.parent.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(spark_java_home())
@@ -63,13 +65,14 @@ def create(
         "spark.driver.memory": driver_memory,
         # On the driver's own class path they need no copy for local executors.
         **(
-            {"spark.driver.extraClassPath": ":".join(jars)}
+            {"spark.driver.extraClassPath": ":".join(names)}
             if local
-            else {"spark.jars": ",".join(jars)}
+            else {"spark.jars": ",".join(names)}
         ),
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={resource('connect', 'spark-log4j2.properties')} "
-            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:ReservedCodeCacheSize=256m"
+            f"-Dingest.log.file={log} -Duser.timezone=UTC -Xss4m -XX:+UseParallelGC -XX:ReservedCodeCacheSize=256m "
+            + " ".join(class_archive.java_options("spark", [Path(pyspark.__file__), *jars]))
         ),
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
         **conf,

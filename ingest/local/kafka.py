@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from ingest.errors import Exit, IngestError
 from ingest.kafka import Silent
-from ingest.local import artefacts, process
+from ingest.local import artefacts, class_archive, process
 from ingest.local.java import java_binary
 from ingest.resources import resource
 
@@ -56,6 +56,7 @@ def java_command(part: str, home: Path, groups: tuple[str, ...], heap: str) -> l
         "-Dfile.encoding=UTF-8",
         f"-Dlog4j2.configurationFile={resource('connect', 'log4j2.properties')}",
         f"-Dingest.log.file={home}/logs/{part}.log",
+        *class_archive.java_options(part, classpath.values()),
         "-cp",
         ":".join(str(path) for path in classpath.values()),
     ]
@@ -81,7 +82,6 @@ class Kafka:
         config.write_text(
             _CONFIG.format(home=self.home, port=self.port, controller_port=self.controller_port)
         )
-        java = java_command("kafka", self.home, ("kafka",), "512m")
         if not (self.home / "kafka" / "data" / "meta.properties").exists():
             # One id in 64 begins with a dash, which the tool would take for an option of its own.
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -92,6 +92,7 @@ class Kafka:
                 "-c",
                 str(config),
             ]
+            java = java_command("kafka-format", self.home, ("kafka",), "512m")
             done = subprocess.run([*java, *tool], capture_output=True, text=True)
             if done.returncode != 0:
                 raise IngestError(
@@ -100,6 +101,7 @@ class Kafka:
                     remedy="run `ingest local reset` and start again.",
                     exit_code=Exit.FAILED,
                 )
+        java = java_command("kafka", self.home, ("kafka",), "512m")
         return process.start("kafka", [*java, "kafka.Kafka", str(config)], home=self.home, env={})
 
     def healthy(self) -> str | None:

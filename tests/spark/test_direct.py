@@ -102,7 +102,8 @@ def direct_merge(target, source, batch, *, term=1, prune=False, direct=None):
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
 def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
-    columns = [key, *(one for one in EVERY_TYPE if " " not in one[0].name)]
+    others = [one for one in EVERY_TYPE if " " not in one[0].name]
+    columns = [key, *(others if key is KEYS[0] else others[:2])]  # every type once is enough
     one, other = table(columns, "one"), table(columns, "other")
     # Newer and older ones, of rows that are there and that are not; and rows of which nothing is said.
     changed = [key, *((c, text.replace("n", "(n + 1)") if c.name == "tiny" else text) for c, text in columns[1:])]  # fmt: skip

@@ -1,0 +1,58 @@
+"""How long Spark takes to start, with the archive of its classes (`ingest.local.class_archive`) and without.
+
+    .venv/bin/python -m bench.starts [--rounds 5]
+
+Each start is a process of its own that creates a session and reads one row; the first one, which leaves the
+archive behind, is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.spent import Spent, by_command
+
+_START = """
+import sys
+from pathlib import Path
+from ingest import session
+from ingest.local import class_archive
+if sys.argv[1] == "without":
+    class_archive.java_options = lambda program, jars: []
+log = Path(sys.argv[2])
+spark = session.create("start", master="local[2]", driver_memory="1g", conf={}, log=log)
+spark.range(1).collect()
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    found: dict[str, list[Spent]] = {"with": [], "without": []}
+    with tempfile.TemporaryDirectory(prefix="ingest-starts-") as name:
+        folder = Path(name)
+        _start("with", folder)
+        time.sleep(30)  # Java writes it after this process's end
+        for number in range(given.rounds):
+            for way in list(found)[:: 1 if number % 2 else -1]:
+                found[way].append(_start(way, folder))
+                print(f"round {number}: {way:<8}{found[way][-1].wall:6.2f} s", flush=True)
+    for way, spent in found.items():
+        wall, cpu = (
+            statistics.median(each) for each in zip(*((s.wall, s.cpu) for s in spent), strict=True)
+        )
+        print(f"{way:<8}{wall:6.2f} s  cpu {cpu:6.2f} s")
+
+
+def _start(way: str, folder: Path) -> Spent:
+    return by_command([sys.executable, "-c", _START, way, str(folder / "spark.log")], folder)
+
+
+if __name__ == "__main__":
+    main()
