@@ -4,12 +4,12 @@ changes that Spark reads. Pure.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.arrow_records import POSITION, Layout
+from ingest.arrow_records import INCREMENTAL, POSITION, READ, TRUNCATE, Layout
 from ingest.arrow_values import UnfitError
 from ingest.manifest import HighWater, Place
 from ingest.position import Position
@@ -29,7 +29,7 @@ def refuse_old(notes: pa.Table, mark: HighWater | None, floor: Position | None) 
         raise UnfitError("sent again")
     if mark.position is None:
         return
-    streamed = notes.filter(pc.not_equal(notes["op"], "r"))
+    streamed = notes.filter(pc.not_equal(notes["op"], READ))
     if not streamed.num_rows:
         return
     if pc.max(streamed["epoch"]).as_py() > mark.position.epoch:
@@ -41,11 +41,16 @@ def refuse_old(notes: pa.Table, mark: HighWater | None, floor: Position | None) 
 def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     """One partition's row for ``TableFacts.combine``; all of its changes are fresh."""
     table, (topic, partition) = layout.version.table, place
-    is_read = pc.equal(notes["op"], "r")
-    streamed, read = notes.filter(pc.invert(is_read)), notes.filter(is_read)
-    is_again = pc.fill_null(pc.equal(read["snapshot"], "incremental"), False)
-    reread, attempt = read.filter(is_again), read.filter(pc.invert(is_again))
-    truncates = streamed.filter(pc.equal(streamed["op"], "t")).group_by(list(_FIELDS))
+    streamed, reread, attempt, truncates = notes, notes.slice(0, 0), notes.slice(0, 0), []
+    ops = set(notes["op"].unique().to_pylist())
+    if "r" in ops:
+        is_read = pc.equal(notes["op"], READ)
+        streamed, read = notes.filter(pc.invert(is_read)), notes.filter(is_read)
+        is_again = pc.fill_null(pc.equal(read["snapshot"], INCREMENTAL), pa.scalar(False, pa.bool_()))
+        reread, attempt = read.filter(is_again), read.filter(pc.invert(is_again))
+    if "t" in ops:
+        these = streamed.filter(pc.equal(streamed["op"], TRUNCATE))
+        truncates = these.group_by(list(_FIELDS)).aggregate([]).to_pylist()
     return {
         "database": table.database,
         "table": table.name,
@@ -53,35 +58,34 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
         "partition": partition,
         "changes": notes.num_rows,
         "bytes": pc.sum(notes["bytes"]).as_py(),
-        "low": _least(notes),
-        "high": _place(_greatest(notes)),
+        "low": _place(_extreme(notes, "min")),
+        "high": _place(_extreme(notes, "max")),
         "high_water": _high_water(streamed),
         "source_time_us": pc.max(notes["ts_us"]).as_py(),
-        "truncates": truncates.aggregate([]).to_pylist(),
+        "truncates": truncates,
         "keys": [layout.version.key],
         "attempt": _attempt(attempt),
-        "reread": _least(reread) if reread.num_rows else None,
+        "reread": _place(_extreme(reread, "min")) if reread.num_rows else None,
     }
 
 
 def before(notes: pa.Table, position: Position, *, or_at: bool = False) -> pa.ChunkedArray:
     """True for changes before a position, or at it."""
-    found = pa.repeat(pa.scalar(or_at), notes.num_rows)
-    for name, limit in reversed(position.as_dict().items()):
+    found = pa.repeat(pa.scalar(or_at, pa.bool_()), notes.num_rows)
+    for name, number in reversed(position.as_dict().items()):
+        limit = pa.scalar(number, POSITION.field(name).type)
         same = pc.and_(pc.equal(notes[name], limit), found)
         found = pc.or_(pc.less(notes[name], limit), same)
     return found
 
 
-def _least(notes: pa.Table) -> dict[str, int]:
+def _extreme(notes: pa.Table, which: Literal["min", "max"]) -> pa.Table:
+    """The rows at the least or the greatest position."""
+    notes = notes.select([*_FIELDS, "gtid"])
     for name in _FIELDS:
-        notes = notes.filter(pc.equal(notes[name], pc.min(notes[name])))
-    return _place(notes)
-
-
-def _greatest(notes: pa.Table) -> pa.Table:
-    for name in _FIELDS:
-        notes = notes.filter(pc.equal(notes[name], pc.max(notes[name])))
+        both = pc.min_max(notes[name])
+        if both["min"] != both["max"]:
+            notes = notes.filter(pc.equal(notes[name], both[which]))
     return notes
 
 
@@ -93,7 +97,7 @@ def _place(notes: pa.Table) -> dict[str, int]:
 def _high_water(streamed: pa.Table) -> dict[str, Any] | None:
     if not streamed.num_rows:
         return None
-    newest = _greatest(streamed)
+    newest = _extreme(streamed, "max")
     return {"position": _place(newest), "gtid": pc.max(newest["gtid"]).as_py()}
 
 

@@ -50,6 +50,18 @@ _SOURCE = pa.struct(
         ("gtid", pa.string()),
     ]
 )
+# Made once, and with their types: to make one of a Python value, Arrow asks each time whether it may be one of
+# dateutil's, which costs more than to compare a small table's column where that module is not installed.
+DELETE, READ, TRUNCATE = (pa.scalar(op, pa.string()) for op in "drt")
+INCREMENTAL = pa.scalar("incremental", pa.string())
+_WITH_AFTER, _WITH_BEFORE = (pa.array(list(ops), pa.string()) for ops in ("cru", "ud"))
+_OF_WRITE, _OF_REREAD, _OF_DELETE = (
+    pa.scalar(part, pa.int32())
+    for part in (position.PART_WRITE, position.PART_REREAD, position.PART_DELETE)
+)
+_FALSE, _NO_ROW = pa.scalar(False), pa.scalar(0, pa.int32())
+_NEW_LINE = pa.scalar("\n", pa.string())
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$]+")
 _APPROXIMATE = (Kind.FLOAT, Kind.DOUBLE)
 
@@ -120,8 +132,8 @@ def _read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     _refuse_others(after, before, op, source, layout)
     _refuse_other_columns(text, parsed, layout)
     notes = _notes(records, values, op, source, epoch)
-    is_row = pc.not_equal(op, "t")
-    image = pc.if_else(pc.equal(op, "d"), before, after)
+    is_row = pc.not_equal(op, TRUNCATE)
+    image = pc.if_else(pc.equal(op, DELETE), before, after)
     image, where = image.filter(is_row), notes.filter(is_row)
     return Changes(notes, _rows(image, where, layout))
 
@@ -133,7 +145,7 @@ def _parsed(values: pa.Array, layout: Layout) -> tuple[pa.Buffer, dict[str, Any]
     if not pc.all(pc.starts_with(values, "{")).as_py():
         raise UnfitError("a value is no object")
     lines = pa.ListArray.from_arrays([0, len(values)], values)
-    text = pc.binary_join(lines, "\n")[0].as_buffer()
+    text = pc.binary_join(lines, _NEW_LINE)[0].as_buffer()
     table = paj.read_json(
         pa.BufferReader(text),
         read_options=paj.ReadOptions(use_threads=False, block_size=text.size + 1),
@@ -159,8 +171,8 @@ def _refuse_others(
         raise UnfitError("an operation that is not known")
     if source.null_count or source.field("pos").null_count or source.field("file").null_count:
         raise UnfitError("no position")
-    needs_after = pc.is_in(op, pa.array(["c", "r", "u"]))
-    needs_before = pc.is_in(op, pa.array(["u", "d"]))
+    needs_after = pc.is_in(op, _WITH_AFTER)
+    needs_before = pc.is_in(op, _WITH_BEFORE)
     for needs, image in ((needs_after, after), (needs_before, before)):
         if pc.any(pc.and_(needs, image.is_null())).as_py():
             raise UnfitError("no row image")
@@ -198,11 +210,9 @@ def _nulls(name: str, values: pa.Array) -> Iterator[tuple[str, int]]:
 def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch: int) -> pa.Table:
     names = source.field("file").dictionary_encode()
     files = pa.array([file_number(name) for name in names.dictionary.to_pylist()], pa.int64())
-    reread = pc.and_(
-        pc.equal(op, "r"), pc.fill_null(pc.equal(source.field("snapshot"), "incremental"), False)
-    )
-    part = pc.if_else(reread, position.PART_REREAD, position.PART_WRITE)
-    part = pc.if_else(pc.equal(op, "d"), position.PART_DELETE, part)
+    again = pc.fill_null(pc.equal(source.field("snapshot"), INCREMENTAL), _FALSE)
+    part = pc.if_else(pc.and_(pc.equal(op, READ), again), _OF_REREAD, _OF_WRITE)
+    part = pc.if_else(pc.equal(op, DELETE), _OF_DELETE, part)
     return pa.table(
         {
             "offset": records["offset"],
@@ -212,8 +222,8 @@ def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch
             "epoch": pa.repeat(pa.scalar(epoch, pa.int32()), len(op)),
             "file": files.take(names.indices),
             "pos": source.field("pos"),
-            "row": pc.fill_null(source.field("row"), 0),
-            "part": pc.cast(part, pa.int32()),
+            "row": pc.fill_null(source.field("row"), _NO_ROW),
+            "part": part,
             "snapshot": source.field("snapshot"),
             "ts_us": source.field("ts_us"),
             "gtid": source.field("gtid"),
@@ -222,7 +232,7 @@ def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch
 
 
 def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
-    streamed = pc.not_equal(notes["op"].combine_chunks(), "r")
+    streamed = pc.not_equal(notes["op"].combine_chunks(), READ)
     columns = {}
     for name, kind in layout.schema.columns:
         raw = pc.struct_field(image, name)

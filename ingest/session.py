@@ -15,6 +15,7 @@ from ingest.config import Pipeline
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
 from ingest.resources import resource
+from ingest.storage import is_local
 
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -45,6 +46,16 @@ DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+LOCAL_CHECKPOINT = {
+    # On a local disk Hadoop's FileContext, the default, asks `readlink` and `chmod`, each a process, 20 times a
+    # batch, which is a third of a second between two; its FileSystem asks 4 times. Both look whether the file
+    # is there and rename another to it: atomic, and as safe with one job at a time, which the lease sees to.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""For a checkpoint in a local folder."""
 
 
 def create(
@@ -84,6 +95,12 @@ def create(
         return builder.getOrCreate()
 
 
+def settings(pipeline: Pipeline) -> dict[str, str]:
+    """What a job's session is given beside :data:`DEFAULTS`; the pipeline file has the last word."""
+    local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
+    return {**local, **pipeline.spark.conf}
+
+
 def for_pipeline(pipeline: Pipeline, log: Path) -> SparkSession:
     """The session of a pipeline's job."""
     spark = pipeline.spark
@@ -91,7 +108,7 @@ def for_pipeline(pipeline: Pipeline, log: Path) -> SparkSession:
         f"ingest-{pipeline.name}",
         master=spark.master,
         driver_memory=spark.driver_memory,
-        conf=spark.conf,
+        conf=settings(pipeline),
         log=log,
     )
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ingest import config
+from ingest import config, session
 from ingest.errors import IngestError
 from ingest.topics import TableId
 
@@ -94,3 +94,13 @@ def test_what_is_special_about_tables_is_found_by_their_pattern():
     pipeline = config.parse(GOOD + 'tables: {"shop.log_*": {append_only: true}, "shop.*": {}}')
     assert pipeline.append_only(TableId("shop", "log_2026"))
     assert not pipeline.append_only(TableId("shop", "orders"))
+
+
+def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_file_has_the_last_word():
+    name = next(iter(session.LOCAL_CHECKPOINT))
+    pipeline = config.parse(GOOD)
+    assert session.settings(pipeline) == session.LOCAL_CHECKPOINT
+    assert session.settings(config.parse(GOOD.replace("/tmp/lake", "s3a://b/lake"))) == {}
+    ours = config.parse(GOOD + f"spark: {{conf: {{{name}: x.Y}}}}\n")
+    assert session.settings(ours) == {name: "x.Y"}
+    assert pipeline.spark.conf == {}
