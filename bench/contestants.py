@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,11 @@ class Ingest:
     """Seconds that the newest batch took when it was applied, from Spark's call to the return."""
 
     def __init__(
-        self, session: SparkSession, folder: Path, work: Workload, engine: str = "auto"
+        self, session: SparkSession, folder: Path, *works: Workload, engine: str = "auto"
     ) -> None:
         self.folder = folder
         self.session = session
-        self._log = _Log(session, work)
+        self._log = _Log(session, works)
         pipeline = config.parse(
             json.dumps(
                 {
@@ -228,14 +229,14 @@ class Ingest:
 class _Log:
     """`ports.Log` and `ports.Schemas` over Parquet files of messages."""
 
-    def __init__(self, session: SparkSession, work: Workload) -> None:
+    def __init__(self, session: SparkSession, works: Sequence[Workload]) -> None:
         self.session = session
         self.catalog = Catalog()
         self.offset = 0
         self.batches: list[dict[Place, tuple[int, int]]] = []
         self._ends: dict[Place, int] = {}
         self._files: dict[int, Path] = {}
-        for record in work.schema_records():
+        for record in chain.from_iterable(work.schema_records() for work in works):
             self.catalog.add(record, 0, self.offset)
             self.offset += 1
 

@@ -51,7 +51,7 @@ def main() -> None:
             "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
             "tuned": lambda at: HandWritten(spark, at, TUNED, 2, apart=given.apart),
             "ingest": lambda at: Ingest(spark, at, work),
-            "ingest-spark": lambda at: Ingest(spark, at, work, "spark"),
+            "ingest-spark": lambda at: Ingest(spark, at, work, engine="spark"),
             "lean": Lean,
         }
         contestants: dict[str, Contestant] = {}

@@ -54,8 +54,8 @@ def _zipf(rows: int) -> tuple[list[float], list[int]]:
 
 @dataclass
 class Workload:
-    """``tables`` tables of ``rows`` rows, and batches of ``changes`` changes to each: 20 inserts, 60 updates
-    and 20 deletes in a hundred. ``keys`` of the latter two: any alike (uniform); the n-th of a shuffled order as
+    """``tables`` tables of ``rows`` rows, and batches of ``changes`` changes to each: 20 inserts (``inserts``),
+    60 updates and 20 deletes in a hundred. ``keys`` of the latter two: any alike (uniform); the n-th of a shuffled order as
     often as 1 / n^0.99 (zipf, as YCSB has it); one of the newest :data:`RECENT` (recent).
     """
 
@@ -64,6 +64,8 @@ class Workload:
     changes: int
     seed: int = 20261122
     keys: Keys = "uniform"
+    inserts: float = 0.2
+    prefix: str = "t"
     _state: list[dict[int, dict[str, Any] | None]] = field(default_factory=list)
     """What batches made of the keys that they touched."""
     _position: int = _START
@@ -72,7 +74,7 @@ class Workload:
     @property
     def names(self) -> list[str]:
         """The tables."""
-        return [f"t{index:03d}" for index in range(self.tables)]
+        return [f"{self.prefix}{index:03d}" for index in range(self.tables)]
 
     def schema_records(self) -> list[dict[str, Any]]:
         """What the schema-change topic holds."""
@@ -126,7 +128,7 @@ class Workload:
 
     def _change(self, rng: random.Random, index: int, name: str, offset: int) -> dict[str, Any]:
         state, kind = self._state[index], rng.random()
-        key = self.rows + offset if kind < 0.2 else self._drawn(rng, offset)
+        key = self.rows + offset if kind < self.inserts else self._drawn(rng, offset)
         before = state[key] if key in state else (_plain(key) if key < self.rows else None)
         after = {
             **_plain(key),
@@ -134,7 +136,7 @@ class Workload:
             "note": f"n{rng.random()}",
             "changed": offset,
         }
-        if kind >= 0.8 and before is not None:
+        if kind >= max(0.8, self.inserts) and before is not None:
             op, after_ = "d", None
         else:
             op, after_ = ("c" if before is None else "u"), after

@@ -46,7 +46,9 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     if "r" in ops:
         is_read = pc.equal(notes["op"], READ)
         streamed, read = notes.filter(pc.invert(is_read)), notes.filter(is_read)
-        is_again = pc.fill_null(pc.equal(read["snapshot"], INCREMENTAL), pa.scalar(False, pa.bool_()))
+        is_again = pc.fill_null(
+            pc.equal(read["snapshot"], INCREMENTAL), pa.scalar(False, pa.bool_())
+        )
         reread, attempt = read.filter(is_again), read.filter(pc.invert(is_again))
     if "t" in ops:
         these = streamed.filter(pc.equal(streamed["op"], TRUNCATE))

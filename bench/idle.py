@@ -1,0 +1,70 @@
+"""What tables that stand still add to a batch: the same changes in a lake without them, and in one with them.
+
+    PYTHONPATH=. .venv/bin/python -m bench.idle [--tables 10] [--idle 300] [--rows 50000] [--changes 100] [--rounds 5]
+
+Each idle table has a row, its place in the manifest and a partition in Kafka. Interleaved in one run; ends with
+an error when a table is not what the changes make of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench.contestants import Ingest
+from bench.merges import verify
+from bench.spent import cpu_seconds
+from bench.workload import Workload
+from ingest import session
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--idle", type=int, default=300)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--changes", type=int, default=100, help="to each table, in a batch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
+        folder = Path(name)
+        log = folder / "spark.log"
+        spark = session.create("bench", master="local[2]", driver_memory="4g", conf={}, log=log)
+        work = Workload(given.tables, given.rows, given.changes)
+        still = Workload(given.idle, 0, 1, inserts=1.0, prefix="idle")
+        for who in ("without", "with"):
+            work.fill(spark, folder / who, ours=True)
+        lakes = {
+            "without": Ingest(spark, folder / "without", work),
+            "with": Ingest(spark, folder / "with", work, still),
+        }
+        lakes["with"].take(still.batch(folder / "idle.parquet"), still.names)
+        took: dict[str, list[tuple[float, float]]] = {who: [] for who in lakes}
+        for number in range(given.warm + given.rounds):
+            messages = work.batch(folder / f"batch{number}.parquet")
+            for who in list(lakes)[:: 1 if number % 2 else -1]:
+                wall, cpu = time.perf_counter(), cpu_seconds()
+                lakes[who].take(messages, work.names)
+                spent = time.perf_counter() - wall, cpu_seconds() - cpu
+                print(
+                    f"round {number}: {who:<8}{spent[0]:6.2f} s  cpu {spent[1]:6.2f} s", flush=True
+                )
+                took[who] += [spent] if number >= given.warm else []
+        verify(work, {**lakes})
+        verify(still, {"with": lakes["with"]})
+        medians = {
+            who: [statistics.median(each) for each in zip(*spent, strict=True)]
+            for who, spent in took.items()
+        }
+        for who, (wall, cpu) in medians.items():
+            print(f"{who:<8}{given.idle} idle tables: {wall:.2f} s, cpu {cpu:.2f} s")
+        print(f"{medians['with'][0] / medians['without'][0]:.3f} x in time")
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
