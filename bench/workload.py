@@ -106,7 +106,7 @@ class Workload:
         for name in self.names:
             path = str(folder / "d" / name)
             if ours:
-                LakeTable(session, path).create(_version(name), ("id",))
+                LakeTable(session, path).create(version(name), ("id",))
             rows.write.format("delta").mode("append").save(path)
 
     def batch(self, file: Path) -> Path:
@@ -200,7 +200,8 @@ def _first_row() -> list[Any]:
     return [F.expr(text) for text in texts]
 
 
-def _version(name: str) -> SchemaVersion:
+def version(name: str) -> SchemaVersion:
+    """What the schema-change topic says of a table."""
     columns = tuple(
         Column(column, kind, length or None, None, optional=column != "id")
         for column, (kind, length) in zip(COLUMNS, _MYSQL, strict=True)

@@ -35,8 +35,8 @@ class HeldBack:
         self._session = session
         self._path = quarantine_path(lake)
         self._committer = committer
-        self._holding: bool | None = None
-        """Whether a row with a key waits, so that later changes of it have to; None: look."""
+        self._topics: frozenset[str] | None = None
+        """Those in which a row with a key waits, so that later changes of it have to; None: look."""
         self._cached: list[DataFrame] = []
 
     def _waiting(self, before: int) -> DataFrame | None:
@@ -62,17 +62,19 @@ class HeldBack:
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""
-        if self._holding is False:
+        if self._topics == frozenset():
             return None
         found = self._waiting(before)
         heads = _heads(found).filter(F.col("key").isNotNull()) if found is not None else None
-        if self._holding is None:
-            self._holding = heads is not None and not heads.isEmpty()
-        return heads if self._holding else None
+        if self._topics is None:
+            named = heads.select("topic").distinct().collect() if heads is not None else []
+            self._topics = frozenset(row.topic for row in named)
+        return heads if self._topics else None
 
-    def holds(self, before: int) -> bool:
-        """True when a key waits, set aside by an earlier batch than ``before``."""
-        return self._heads(before) is not None
+    def topics(self, before: int) -> frozenset[str]:
+        """Those in which a key waits, set aside by an earlier batch than ``before``."""
+        self._heads(before)
+        return self._topics or frozenset()
 
     def take(
         self, changes: DataFrame, tables: Sequence[TableBatch], count: int, identity: Identity
@@ -93,7 +95,7 @@ class HeldBack:
         if count:
             session, path = changes.sparkSession, self._path
             self._committer.append_once(session, path, quarantine.SCHEMA, held, identity)
-            self._holding = None
+            self._topics = None
         return count
 
     def retry(
@@ -122,7 +124,7 @@ class HeldBack:
             merge.whenMatchedUpdate(set={"settled": str(identity.batch)}).execute()
 
         self._committer.once(table, identity, mark)
-        self._holding = None
+        self._topics = None
 
     def release(self) -> None:
         """Free what was cached for a batch."""

@@ -252,12 +252,7 @@ class Batches:
         return (self.newest.batch_id if self.newest else 0) + 1
 
     def _work(
-        self,
-        batch: DataFrame,
-        note: Note,
-        waiting: Sequence[TableId] = (),
-        *,
-        late: bool = False,
+        self, batch: DataFrame, note: Note, waiting: Sequence[TableId] = (), *, late: bool = False
     ) -> None:
         """Decode, order, quarantine, apply, manifest, offsets.
 
@@ -275,9 +270,9 @@ class Batches:
         watch.done("schemas")
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
-        alone = "all of it came late to Spark" if late else self._special(note)
+        left = self._left(note, {topic for topic, _ in touched}, late=late)
         try:
-            read = self._reader.read(batch, note, catalog, previous, waiting, watch, alone)
+            read = self._reader.read(batch, note, catalog, previous, waiting, watch, left)
             counts = read.counts
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **read.facts}
             facts = policy.ruled(facts, rules)
@@ -334,12 +329,14 @@ class Batches:
         reached("manifest_committed", note.batch_id)
         self._follow_up(entry, applied)
 
-    def _special(self, note: Note) -> str | None:
-        """Why this batch is read by Spark alone, which has all the rules; None where it need not be."""
+    def _left(self, note: Note, topics: set[str], *, late: bool) -> dict[str, str]:
+        """Topics that Spark has to read, which has all the rules, each with why."""
+        why = special(note, late=late, keeps_state=self.pipeline.dedup.keeps_state)
         if not self._applier.collects:
-            return ""
-        why = special(note, keeps_state=self.pipeline.dedup.keeps_state)
-        return why or ("a key waits in quarantine" if self._held.holds(note.batch_id) else None)
+            why = ""
+        elif why is None:
+            topics, why = topics & self._held.topics(note.batch_id), "a key waits in quarantine"
+        return dict.fromkeys(topics, why)
 
     def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
         """Set aside what cannot be applied; returns how many changes."""

@@ -64,23 +64,23 @@ class Reader:
         previous: Entry | None,
         waiting: Sequence[TableId],
         watch: Stopwatch,
-        alone: str | None,
+        left: Mapping[str, str],
     ) -> Reading:
-        """``waiting``: tables of which changes waited that are taken in now; ``alone``: why Spark alone has to
-        read it, if it has. Stages: ``read`` in the driver, ``decode`` by Spark.
+        """``waiting``: tables of which changes waited that are taken in now; ``left``: topics that Spark has to
+        read, with why. Stages: ``read`` in the driver, ``decode`` by Spark.
         """
         touched = [place for place, (start, end) in note.ranges.items() if end > start]
-        read, others = Read(), dict.fromkeys((topic for topic, _ in touched), alone or "")
-        if alone is None and touched:
-            read, others = self._in_driver(note, catalog, previous, touched)
+        read, others = Read(), dict(left)
+        if plain := {topic for topic, _ in touched} - left.keys():
+            read, others = self._in_driver(note, catalog, previous, plain, left)
             watch.done("read")
             if not others:
                 return Reading(dict(read.facts), _counts(read.facts), read.rows, None)
         if read.rows:
-            left = {place: r for place, r in note.ranges.items() if place[0] in others}
-            batch = self.log.read(left)
+            ranges = {place: r for place, r in note.ranges.items() if place[0] in others}
+            batch = self.log.read(ranges)
             touched = [place for place in touched if place[0] in others]
-            note = replace(note, ranges=left)
+            note = replace(note, ranges=ranges)
         changes = self._by_spark(batch, note, catalog, previous, waiting, touched)
         found, counts = facts.gather(changes)
         watch.done("decode")
@@ -118,10 +118,12 @@ class Reader:
         note: Note,
         catalog: Catalog,
         previous: Entry | None,
-        touched: Sequence[Place],
+        plain: set[str],
+        left: Mapping[str, str],
     ) -> tuple[Read, dict[str, str]]:
-        """What was read, and the topics that are Spark's, with why."""
-        layouts, others = self._known(catalog, {topic for topic, _ in touched})
+        """What was read of these topics, and those that are Spark's, with why."""
+        layouts, others = self._known(catalog, plain)
+        others |= left
         read, others = in_driver.read(
             self.log, note.ranges, layouts, others, self.epochs, previous, self.pool
         )
@@ -172,8 +174,10 @@ class Reader:
         return known
 
 
-def special(note: Note, *, keeps_state: bool) -> str | None:
+def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
     """Why Spark alone can read such a batch, or None."""
+    if late:
+        return "all of it came late to Spark"
     if keeps_state:
         return "Spark remembers what it has seen"
     if note.paused:

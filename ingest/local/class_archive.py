@@ -43,8 +43,11 @@ def java_options(program: str, jars: Iterable[Path]) -> list[str]:
         return []
     archive = cache_folder() / "classes" / f"{program}-{_key(home, jars)}.jsa"
     if not archive.exists():
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        _adopt(archive)
+        try:
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            _adopt(archive)
+        except OSError:  # a cache that is not ours to write: slower, and nothing else
+            return []
     if archive.exists():
         return [*_QUIET, f"-XX:SharedArchiveFile={archive}"]
     return [*_QUIET, f"-XX:ArchiveClassesAtExit={archive}.{_boot()}.{uuid.uuid4().hex[:8]}"]

@@ -77,3 +77,8 @@ def test_what_was_left_half_written_or_long_unused_goes(cache):
         os.utime(file, (0, 0))
     assert left_behind()
     assert not any(file.exists() for file in left)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(cache):
+    cache.write_text("no folder")
+    assert options() == ""

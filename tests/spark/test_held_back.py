@@ -138,3 +138,27 @@ def test_in_a_table_without_a_key_nothing_waits_for_anything(spark, tmp_path):
     assert Counter(lake.rows()) == Counter({(1, "a"): 2, (1, "b"): 1})
     assert row(id=1, v="b") in lake.target.content()
     lake.target.remove()
+
+
+def test_a_waiting_key_leaves_its_own_table_to_spark_and_no_other(spark, tmp_path):
+    histories = [History(True, 1, records=[[]], snapshots=[Position(0, 1, 5)]) for _ in range(2)]
+    target = SparkTarget(spark, tmp_path, *histories, spark={"merge_engine": "auto"})
+
+    def take(*changes_of_each):
+        for history, changes in zip(histories, changes_of_each, strict=True):
+            history.records[0] += [Record(each, 0, each.position.pos) for each in changes]
+        target.take({at: [len(history.records[0])] for at, history in enumerate(histories)})
+        tables = target.batches.newest.tables
+        return ["read by Spark" in tables[name].engine for name in ("d.t0", "d.t1")]
+
+    with unreadable():
+        take([insert(10, 1, "bad")], [insert(11, 1, "a")])
+        assert take([insert(20, 2, "b")], [update(21, 1, "a", "b")]) == [True, False]
+        assert "a key waits" in target.batches.newest.tables["d.t0"].engine
+        take([update(30, 1, "bad", "c")], [insert(31, 2, "c")])
+    assert sum(one.changes for one in waiting_list(str(target.path))) == 2
+    assert target.batches.replay() == 1
+    assert take([insert(40, 3, "d")], [insert(41, 3, "d")]) == [False, False]
+    assert target.content(0) == Counter([row(id=i, v=v) for i, v in enumerate("cbd", 1)])
+    assert target.content(1) == Counter([row(id=i, v=v) for i, v in enumerate("bcd", 1)])
+    target.remove()
