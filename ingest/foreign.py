@@ -47,10 +47,13 @@ class ForeignCommitError(IngestError):
 
 @dataclass(frozen=True)
 class Since:
-    """What happened to a table after a version: our newest note, and what was not ours."""
+    """What happened to a table after a version: our newest note, what was not ours, and which markers our
+    commits left (app id to ``txnVersion``); None where the log does not hold all of them any more.
+    """
 
     note: Note | None
     foreign: Foreign | None
+    markers: Mapping[str, int] | None = None
 
 
 def since(table: Log, version: int) -> Since:
@@ -58,8 +61,11 @@ def since(table: Log, version: int) -> Since:
 
     A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
     """
-    note, foreign, ours = None, None, version
+    note, foreign, ours, markers, whole = None, None, version, dict[str, int](), True
     for number, actions in table.commits(version + 1):
+        whole = whole and bool(actions)
+        for txn in (action["txn"] for action in actions if "txn" in action):
+            markers[txn["appId"]] = max(txn["version"], markers.get(txn["appId"], 0))
         info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
         if _is_ours(actions):
             ours = number if _changes_data(actions) else ours
@@ -73,7 +79,7 @@ def since(table: Log, version: int) -> Since:
             foreign = None if undone else Foreign(number, "RESTORE", to)
         elif _changes_data(actions) and info.get("operation") not in _HARMLESS:
             foreign = Foreign(number, str(info.get("operation", "unknown")))
-    return Since(note, foreign)
+    return Since(note, foreign, markers if whole else None)
 
 
 def _is_ours(actions: Iterable[Mapping[str, Any]]) -> bool:

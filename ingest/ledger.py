@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
@@ -23,8 +24,8 @@ class Ledger:
         self._newest: tuple[int, list[Entry]] | None = None
         self._lock = threading.Lock()
 
-    def entries(self, newest: int = 1) -> list[Entry]:
-        """The newest batches, newest first; empty before the first batch."""
+    def entries(self, newest: int = 1, *, below: int | None = None) -> list[Entry]:
+        """The newest batches, or the newest ones with a number below, newest first; empty before the first."""
         with self._lock:
             try:
                 if self._table is None:
@@ -34,11 +35,16 @@ class Ledger:
             except TableNotFoundError:
                 return []
             version = self._table.version()
-            if self._newest and self._newest[0] == version and len(self._newest[1]) >= newest:
-                return self._newest[1][:newest]
-            asked = f"SELECT * FROM rows ORDER BY batch_id DESC LIMIT {newest}"
-            found = [Entry.from_row(row) for row in queried(self._table, asked)]
-            self._newest = (version, found)
+            known = self._newest if below is None else None
+            if known and known[0] == version and len(known[1]) >= newest:
+                return known[1][:newest]
+            # Numbers have no holes. Where they lie says which files hold them, so that no others are read.
+            end = _greatest(self._table) + 1 if below is None else below
+            asked = f"SELECT * FROM rows WHERE batch_id >= {end - newest} AND batch_id < {end}"
+            rows = queried(self._table, f"{asked} ORDER BY batch_id DESC")
+            found = [Entry.from_row(row) for row in rows]
+            if below is None:
+                self._newest = (version, found)
             return found
 
     def last(self) -> Entry | None:
@@ -55,6 +61,16 @@ class Ledger:
                 return 0
             (total,) = queried(table, "SELECT sum(changes) AS changes FROM rows")
             return int(total["changes"] or 0)
+
+
+def _greatest(table: DeltaTable) -> int:
+    """The newest batch's number, by the statistics of the files where they all have them."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    name = "max.batch_id"
+    if name in files.column_names and not files[name].null_count:
+        return int(pc.max(files[name]).as_py() or 0)
+    (row,) = queried(table, "SELECT max(batch_id) AS newest FROM rows")
+    return int(row["newest"] or 0)
 
 
 def queried(table: DeltaTable, sql: str) -> list[dict[str, Any]]:

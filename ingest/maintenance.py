@@ -15,14 +15,20 @@ from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Written, choose
-from ingest.names import KEY_PROPERTY, compaction_path, maintenance_path
+from ingest.names import KEY_PROPERTY, compaction_path, maintenance_path, manifest_path
 from ingest.storage import LocalFiles, local_folder
 
 LOOK_EVERY = 4
 """MERGEs of a table, for a look at its files takes a millisecond or two."""
 
 _PER_HOURS = 24
-"""Old versions are looked for so many times while one stays readable."""
+"""Old versions are looked for so many times while one stays readable, but not more often than every"""
+
+_AT_MOST_EVERY = 600.0
+"""seconds."""
+
+_OF_MANIFEST = (1, 1000)
+"""Hours and versions that the manifest's own stay: all batches are in its newest one, and each adds a file."""
 
 
 @dataclass
@@ -103,12 +109,12 @@ class Maintenance:
 
     def _vacuum(self, direct: DirectTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
-        now, known = time.time(), self._vacuumed
+        now, known, (hours, _) = time.time(), self._vacuumed, self._kept(direct)
         since = now - known.setdefault(direct.path, now)
-        if 0 < since < self.hours * 3600 / _PER_HOURS:
+        if 0 < since < max(hours * 3600 / _PER_HOURS, _AT_MOST_EVERY):
             return False
         if since:
-            removed = direct.vacuum(self.hours)
+            removed = direct.vacuum(hours)
             if removed:
                 self._said.append(f"{direct.path}: {removed:,} files of old versions removed")
         known[direct.path] = now
@@ -118,10 +124,16 @@ class Maintenance:
     def _cut(self, direct: DirectTable) -> bool:
         """Keep the log's folder short."""
         known, newest = self._tables[direct.path], direct.known().version()
-        if known.cut_at is not None and newest - known.cut_at < self.versions // 10:
+        _, versions = self._kept(direct)
+        if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
         known.cut_at = newest
-        return table_log.cut(local_folder(direct.path), self.versions) > 0
+        return table_log.cut(local_folder(direct.path), versions) > 0
+
+    def _kept(self, direct: DirectTable) -> tuple[int, int]:
+        """Hours that a table's versions stay readable, and how many do at most."""
+        of_manifest = direct.path == manifest_path(self.lake)
+        return _OF_MANIFEST if of_manifest else (self.hours, self.versions)
 
     @cached_property
     def _vacuumed(self) -> dict[str, float]:

@@ -106,7 +106,7 @@ class LakeFacts:
     """None when there is no such table."""
     id: str = ""
     markers: Mapping[tuple[str, str], Marker] = field(default_factory=dict)
-    """(checkpoint id, target) to the marker of ours."""
+    """(checkpoint id, target) to the marker of ours, of commits that the manifest does not know at least."""
     note: Note | None = None
     """The note of our newest commit."""
     foreign: Foreign | None = None
@@ -130,6 +130,7 @@ class StartFacts:
     checkpoint: CheckpointFacts
     newest: Entry | None
     history: Sequence[Entry]
+    """Of the manifest: the newest batch, and the newest of which a restored table still holds all."""
     lake: Sequence[LakeFacts]
     kafka: Mapping[Place, KafkaFacts]
     topic_of: Mapping[str, str]

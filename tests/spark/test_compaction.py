@@ -170,6 +170,19 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     assert asked == [(1_000_000.0 + h * 3600, 48) for h in (2, 4, 6, 8)]
 
 
+def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
+    lake, now, asked = Path(small.path).parent, [1_000_000.0], []
+    monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
+    monkeypatch.setattr(maintenance, "manifest_path", lambda lake: small.path)
+    direct = DirectTable(small)
+    monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
+    upkeep = Maintenance(str(lake), 168, 10_000)
+    for minute in range(0, 25, 5):
+        now[0] = 1_000_000.0 + minute * 60
+        upkeep.between_batches([direct])
+    assert asked == [(1_000_000.0 + minute * 60, 1) for minute in (10, 20)]
+
+
 def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkeypatch):
     def fail(self, hours):
         raise OSError("no space left")

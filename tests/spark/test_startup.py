@@ -1,0 +1,67 @@
+"""What a start looks at: the lake's tables without Spark, and of the manifest no more than it needs."""
+
+import pytest
+
+from ingest import startup
+from ingest.ledger import Ledger
+from ingest.position import Position
+from ingest.table import LakeTable
+from tests.conformance.histories import History, Record
+from tests.conformance.scenarios import insert
+from tests.conformance.targets import SparkTarget
+
+PLACE = ("h.d.t0", 0)
+
+
+@pytest.fixture
+def target(spark, tmp_path):
+    """A lake of one table after seven batches of one row each."""
+    history = History(True, 1, records=[[]], snapshots=[Position(0, 1, 5)])
+    made = SparkTarget(spark, tmp_path, history)
+    for n in range(1, 8):
+        history.records[0].append(Record(insert(10 * n, n, f"v{n}"), 0, 10 * n))
+        made.take({0: [n]})
+    yield made
+    made.remove()
+
+
+def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
+    spark, target, monkeypatch
+):
+    monkeypatch.setattr(startup, "_BLOCK", 2)
+    known = Ledger(str(target.path)).entries(100)
+    (second,) = (entry for entry in known if entry.ends[PLACE] == 2)
+    table = LakeTable(spark, str(target.path / "d" / "t0"))
+    table.restore(second.tables["d.t0"].version)
+    found = startup.gather(spark, target.pipeline, {}).history
+    assert [one.batch_id for one in found] == [known[0].batch_id, second.batch_id]
+    target.start()
+    assert target.content().total() == 2
+    target.take({0: [7]})
+    assert target.content().total() == 7
+
+
+def test_without_a_restore_the_newest_batch_is_all_that_is_read(spark, target):
+    found = startup.gather(spark, target.pipeline, {})
+    assert list(found.history) == [found.newest]
+    assert found.newest.ends[PLACE] == 7
+
+
+def test_tables_in_a_local_folder_are_looked_at_without_spark(spark, target, monkeypatch):
+    def refuse(self):
+        raise AssertionError(self.path)
+
+    monkeypatch.setattr(LakeTable, "_snapshot", refuse)
+    (table,) = startup.gather(spark, target.pipeline, {}).lake
+    assert (table.name, table.foreign) == ("d.t0", None)
+    assert table.version >= 7
+    assert table.id
+
+
+def test_the_manifest_s_batches_come_newest_first_from_the_end_or_from_below_one(target):
+    ledger = Ledger(str(target.path))
+    newest = ledger.last().batch_id
+    assert [one.batch_id for one in ledger.entries(3)] == [newest, newest - 1, newest - 2]
+    assert [one.batch_id for one in ledger.entries(2, below=newest - 2)] == [newest - 3, newest - 4]
+    assert ledger.entries(2, below=1) == []
+    assert len(ledger.entries(100)) == newest
