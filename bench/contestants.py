@@ -170,6 +170,22 @@ def _newest(messages: Sequence[bytes]) -> pa.Table:
     return rows.take(numbered.group_by("id").aggregate([("n", "max")])["n_max"])
 
 
+def pipeline_at(folder: Path, engine: str = "auto") -> config.Pipeline:
+    """A pipeline with a lake there, and nothing around it."""
+    return config.parse(
+        json.dumps(
+            {
+                "name": "b",
+                "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
+                "kafka": {"bootstrap_servers": "none:1"},
+                "connect": {"url": "http://none"},
+                "lake": {"path": str(folder)},
+                "spark": {"merge_engine": engine},
+            }
+        )
+    )
+
+
 class Ingest:
     """The project itself: the spine as it runs, manifest included, without Kafka before it."""
 
@@ -182,18 +198,7 @@ class Ingest:
         self.folder = folder
         self.session = session
         self._log = _Log(session, works)
-        pipeline = config.parse(
-            json.dumps(
-                {
-                    "name": "b",
-                    "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
-                    "kafka": {"bootstrap_servers": "none:1"},
-                    "connect": {"url": "http://none"},
-                    "lake": {"path": str(folder)},
-                    "spark": {"merge_engine": engine},
-                }
-            )
-        )
+        pipeline = pipeline_at(folder, engine)
         self.batches = Batches(
             session,
             pipeline,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,10 @@ from deltalake.exceptions import TableNotFoundError
 from ingest.manifest import Entry
 from ingest.names import manifest_path
 
+_FOLLOWED = 60.0
+"""Seconds since the last look within which the log is followed: what came after must still be there
+(``maintenance`` keeps it for an hour, and a thousand commits)."""
+
 
 class Ledger:
     """The manifest of one lake, opened once and updated from its log."""
@@ -21,6 +26,7 @@ class Ledger:
     def __init__(self, lake: str) -> None:
         self._path = manifest_path(lake)
         self._table: DeltaTable | None = None
+        self._looked = 0.0
         self._newest: tuple[int, list[Entry]] | None = None
         self._lock = threading.Lock()
 
@@ -28,10 +34,12 @@ class Ledger:
         """The newest batches, or the newest ones with a number below, newest first; empty before the first."""
         with self._lock:
             try:
-                if self._table is None:
+                now = time.monotonic()
+                if self._table is None or now - self._looked > _FOLLOWED:
                     self._table = DeltaTable(self._path)
                 else:
                     self._table.update_incremental()
+                self._looked = now
             except TableNotFoundError:
                 return []
             version = self._table.version()

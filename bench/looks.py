@@ -1,0 +1,62 @@
+"""How long a start looks at the tables of a lake, before it decides where to go on.
+
+    PYTHONPATH=. .venv/bin/python -m bench.looks [--tables 100] [--rounds 3]
+
+Each look is a process of its own, as a restart is, with Spark warm; the lake holds three batches of a row for
+each table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.contestants import Ingest
+from bench.workload import Workload
+from ingest import session
+
+_LOOK = """
+import sys, time
+from pathlib import Path
+from bench.contestants import pipeline_at
+from ingest import session, startup
+folder = Path(sys.argv[1])
+log = folder / "look.log"
+spark = session.create("look", master="local[2]", driver_memory="2g", conf={}, log=log)
+spark.range(1).collect()
+started = time.perf_counter()
+found = startup.gather(spark, pipeline_at(folder), {})
+assert len(found.lake) == int(sys.argv[2])
+print(time.perf_counter() - started)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingest-looks-") as name:
+        folder = Path(name)
+        log = folder / "spark.log"
+        spark = session.create("bench", master="local[2]", driver_memory="2g", conf={}, log=log)
+        work = Workload(given.tables, 0, 1, inserts=1.0)
+        lake = Ingest(spark, folder, work)
+        for number in range(3):
+            lake.take(work.batch(folder / f"batch{number}.parquet"), work.names)
+        spark.stop()
+        took = []
+        for _ in range(given.rounds):
+            command = [sys.executable, "-c", _LOOK, name, str(given.tables)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            took.append(float(done.stdout.split()[-1]))
+            print(f"{took[-1]:.2f} s", flush=True)
+        print(f"a look at {given.tables} tables: median {statistics.median(took):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
