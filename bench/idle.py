@@ -8,27 +8,21 @@ an error when a table is not what the changes make of it.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
 from bench.contestants import Ingest
-from bench.merges import verify
+from bench.merges import parser_of, verify
 from bench.spent import cpu_seconds
 from bench.workload import Workload
 from ingest import session
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=10)
+    parser = parser_of(__doc__, tables=10, rows=50_000, changes=100)
     parser.add_argument("--idle", type=int, default=300)
-    parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--changes", type=int, default=100, help="to each table, in a batch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
         folder = Path(name)

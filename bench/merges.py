@@ -28,12 +28,7 @@ from ingest import session
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--changes", type=int, default=1000, help="to each table, in a batch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
+    parser = parser_of(__doc__, tables=1, rows=1_000_000, changes=1000)
     parser.add_argument("--only", nargs="*", default=["stock", "tuned", "ingest", "lean"])
     parser.add_argument(
         "--apart",
@@ -103,6 +98,17 @@ def main() -> None:
             }
             given.json.write_text(json.dumps(facts, indent=1))
         spark.stop()
+
+
+def parser_of(doc: str | None, *, tables: int, rows: int, changes: int) -> argparse.ArgumentParser:
+    """What a bench of batches into tables is asked for, with its defaults."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--tables", type=int, default=tables)
+    parser.add_argument("--rows", type=int, default=rows)
+    parser.add_argument("--changes", type=int, default=changes, help="to each table, in a batch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warm", type=int, default=2, help="rounds before that are not counted")
+    return parser
 
 
 def _stages(contestant: Contestant) -> str:
