@@ -16,7 +16,6 @@ import argparse
 import json
 import random
 import shutil
-import statistics
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +27,7 @@ from typing import Any
 import yaml
 from deltalake import DeltaTable
 
-from bench.spent import Spent, by_command
+from bench.spent import Spent, by_command, medians
 from bench.stacks import fresh_stack
 from bench.workload import COLUMNS, MYSQL_TABLE
 from ingest.first_file import First, write
@@ -80,15 +79,12 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             shutil.rmtree(at)
             found[who].append(spent)
             print(f"round {number}: {_line(who, spent, messages)}", flush=True)
-    medians = {
-        who: Spent(*(statistics.median(each) for each in zip(*map(_fields, spent), strict=True)))
-        for who, spent in found.items()
-    }
+    typical = {who: Spent(*medians(map(_fields, spent))) for who, spent in found.items()}
     print(
         f"\nabout {messages:,} changes of {given.tables} tables, every lake equal; medians of {given.rounds}"
     )
-    for who, spent in medians.items():
-        base = medians.get("stock-limited" if "-" in who else "stock", spent)
+    for who, spent in typical.items():
+        base = typical.get("stock-limited" if "-" in who else "stock", spent)
         ratios = f"{spent.wall / base.wall:.3f} x stock in time, {spent.cpu / base.cpu:.3f} in CPU"
         print(f"{_line(who, spent, messages)}  {ratios}")
     if given.json:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from bench.drains import change, fill, pipeline, refuse_different, source_rows
+from bench.spent import medians
 from bench.stacks import fresh_stack
 from ingest import config
 from ingest.connector import Connector
@@ -54,7 +54,7 @@ def main() -> None:
             )
     rows = given.tables * given.rows
     for who, times in took.items():
-        snapshot, stream = (statistics.median(each) for each in zip(*times, strict=True))
+        snapshot, stream = medians(times)
         print(
             f"{who:<7} {rows / snapshot:8,.0f} rows/s by the snapshot, {given.changes / stream:8,.0f} changes/s"
         )

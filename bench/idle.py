@@ -8,26 +8,20 @@ an error when a table is not what the changes make of it.
 
 from __future__ import annotations
 
-import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from bench.contestants import Ingest
 from bench.merges import parser_of, verify
-from bench.spent import cpu_seconds
+from bench.spent import cpu_seconds, medians
+from bench.stacks import fresh_spark
 from bench.workload import Workload
-from ingest import session
 
 
 def main() -> None:
     parser = parser_of(__doc__, tables=10, rows=50_000, changes=100)
     parser.add_argument("--idle", type=int, default=300)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
-        folder = Path(name)
-        log = folder / "spark.log"
-        spark = session.create("bench", master="local[2]", driver_memory="4g", conf={}, log=log)
+    with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
         still = Workload(given.idle, 0, 1, inserts=1.0, prefix="idle")
         for who in ("without", "with"):
@@ -50,14 +44,10 @@ def main() -> None:
                 took[who] += [spent] if number >= given.warm else []
         verify(work, {**lakes})
         verify(still, {"with": lakes["with"]})
-        medians = {
-            who: [statistics.median(each) for each in zip(*spent, strict=True)]
-            for who, spent in took.items()
-        }
-        for who, (wall, cpu) in medians.items():
+        found = {who: medians(spent) for who, spent in took.items()}
+        for who, (wall, cpu) in found.items():
             print(f"{who:<8}{given.idle} idle tables: {wall:.2f} s, cpu {cpu:.2f} s")
-        print(f"{medians['with'][0] / medians['without'][0]:.3f} x in time")
-        spark.stop()
+        print(f"{found['with'][0] / found['without'][0]:.3f} x in time")
 
 
 if __name__ == "__main__":

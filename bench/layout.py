@@ -15,7 +15,6 @@ import argparse
 import json
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +25,8 @@ from pyspark.sql import SparkSession
 
 from bench.contestants import STOCK, Contestant, HandWritten, Ingest
 from bench.merges import verify
+from bench.stacks import fresh_spark
 from bench.workload import Workload
-from ingest import session
 
 SUM = "sum(id) a, sum(customer) b, sum(amount) c, count(status) d, count(note) e, sum(changed) f"
 
@@ -42,11 +41,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["stock", "ingest"])
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
-        folder = Path(name)
-        spark = session.create(
-            "bench", master="local[2]", driver_memory="4g", conf={}, log=folder / "spark.log"
-        )
+    with fresh_spark() as (spark, folder):
         work = Workload(1, given.rows, given.changes, keys=given.keys)
         contestants: dict[str, Contestant] = {}
         for who in given.only:
@@ -87,7 +82,6 @@ def main() -> None:
             print(f"bytes written: {ratio:.3f} of stock's; the messages have {changed:,} bytes")
         if given.json:
             given.json.write_text(json.dumps({"keys": given.keys, "took": took, "found": found}))
-        spark.stop()
 
 
 def _bytes(folder: Path) -> dict[str, int]:

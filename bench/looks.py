@@ -12,12 +12,10 @@ import argparse
 import statistics
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from bench.contestants import Ingest
+from bench.stacks import fresh_spark
 from bench.workload import Workload
-from ingest import session
 
 _LOOK = """
 import sys, time
@@ -40,10 +38,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-looks-") as name:
-        folder = Path(name)
-        log = folder / "spark.log"
-        spark = session.create("bench", master="local[2]", driver_memory="2g", conf={}, log=log)
+    with fresh_spark("2g") as (spark, folder):
         work = Workload(given.tables, 0, 1, inserts=1.0)
         lake = Ingest(spark, folder, work)
         for number in range(3):
@@ -51,7 +46,7 @@ def main() -> None:
         spark.stop()
         took = []
         for _ in range(given.rounds):
-            command = [sys.executable, "-c", _LOOK, name, str(given.tables)]
+            command = [sys.executable, "-c", _LOOK, str(folder), str(given.tables)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             took.append(float(done.stdout.split()[-1]))
             print(f"{took[-1]:.2f} s", flush=True)

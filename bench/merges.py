@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -22,9 +21,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
-from bench.spent import cpu_seconds
+from bench.spent import cpu_seconds, medians
+from bench.stacks import fresh_spark
 from bench.workload import COLUMNS, Workload
-from ingest import session
 
 
 def main() -> None:
@@ -37,10 +36,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
-        folder = Path(name)
-        log = folder / "spark.log"
-        spark = session.create("bench", master="local[2]", driver_memory="4g", conf={}, log=log)
+    with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
         makers = {
             "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
@@ -71,15 +67,12 @@ def main() -> None:
                     firsts += [contestant.first] if isinstance(contestant, Ingest) else []
         again = _again(contestants.get("ingest"), given.rounds)
         verify(work, contestants)
-        medians = {
-            who: [statistics.median(each) for each in zip(*spent, strict=True)]
-            for who, spent in took.items()
-        }
-        base = medians.get("stock", next(iter(medians.values())))
+        found = {who: medians(spent) for who, spent in took.items()}
+        base = found.get("stock", next(iter(found.values())))
         print(
             f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
         )
-        for who, (wall, cpu, applied) in medians.items():
+        for who, (wall, cpu, applied) in found.items():
             ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
             ratio += f", {applied / base[2]:.3f} x in apply" if given.apart else ""
             print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  apply {applied:8.2f} s  {ratio}")
@@ -97,7 +90,6 @@ def main() -> None:
                 "firsts": firsts,
             }
             given.json.write_text(json.dumps(facts, indent=1))
-        spark.stop()
 
 
 def parser_of(doc: str | None, *, tables: int, rows: int, changes: int) -> argparse.ArgumentParser:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,11 @@ class Spent:
     wall: float
     cpu: float
     memory: int
+
+
+def medians(of: Iterable[Sequence[float]]) -> list[float]:
+    """Of rows of numbers, the median of each column."""
+    return [statistics.median(each) for each in zip(*of, strict=True)]
 
 
 def by_command(

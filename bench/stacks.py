@@ -1,4 +1,4 @@
-"""MySQL, Kafka and Connect of a benchmark's own."""
+"""What a benchmark has for itself: a Spark session, or MySQL, Kafka and Connect."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
+from ingest import session
 from ingest.local.stack import Stack
 
 
@@ -20,3 +23,16 @@ def fresh_stack(name: str) -> Iterator[tuple[Stack, Path]]:
             yield stack, Path(folder)
         finally:
             stack.down()
+
+
+@contextmanager
+def fresh_spark(memory: str = "4g") -> Iterator[tuple[SparkSession, Path]]:
+    """Spark on two cores, and a folder; both are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
+        folder = Path(name)
+        log = folder / "spark.log"
+        spark = session.create("bench", master="local[2]", driver_memory=memory, conf={}, log=log)
+        try:
+            yield spark, folder
+        finally:
+            spark.stop()

@@ -9,13 +9,12 @@ archive behind, is not counted.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.spent import Spent, by_command
+from bench.spent import Spent, by_command, medians
 
 _START = """
 import sys
@@ -44,9 +43,7 @@ def main() -> None:
                 found[way].append(_start(way, folder))
                 print(f"round {number}: {way:<8}{found[way][-1].wall:6.2f} s", flush=True)
     for way, spent in found.items():
-        wall, cpu = (
-            statistics.median(each) for each in zip(*((s.wall, s.cpu) for s in spent), strict=True)
-        )
+        wall, cpu = medians((one.wall, one.cpu) for one in spent)
         print(f"{way:<8}{wall:6.2f} s  cpu {cpu:6.2f} s")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.arrow_records import INCREMENTAL, POSITION, READ, TRUNCATE, Layout
+from ingest.arrow_records import OF_REREAD, POSITION, READ, TRUNCATE, Layout
 from ingest.arrow_values import UnfitError
 from ingest.manifest import HighWater, Place
 from ingest.position import Position
@@ -46,9 +46,7 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     if "r" in ops:
         is_read = pc.equal(notes["op"], READ)
         streamed, read = notes.filter(pc.invert(is_read)), notes.filter(is_read)
-        is_again = pc.fill_null(
-            pc.equal(read["snapshot"], INCREMENTAL), pa.scalar(False, pa.bool_())
-        )
+        is_again = pc.equal(read["part"], OF_REREAD)
         reread, attempt = read.filter(is_again), read.filter(pc.invert(is_again))
     if "t" in ops:
         these = streamed.filter(pc.equal(streamed["op"], TRUNCATE))

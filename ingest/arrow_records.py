@@ -53,13 +53,13 @@ _SOURCE = pa.struct(
 # Made once, and with their types: to make one of a Python value, Arrow asks each time whether it may be one of
 # dateutil's, which costs more than to compare a small table's column where that module is not installed.
 DELETE, READ, TRUNCATE = (pa.scalar(op, pa.string()) for op in "drt")
-INCREMENTAL = pa.scalar("incremental", pa.string())
+_INCREMENTAL = pa.scalar("incremental", pa.string())
 _WITH_AFTER, _WITH_BEFORE = (pa.array(list(ops), pa.string()) for ops in ("cru", "ud"))
-_OF_WRITE, _OF_REREAD, _OF_DELETE = (
+_OF_WRITE, OF_REREAD, _OF_DELETE = (
     pa.scalar(part, pa.int32())
     for part in (position.PART_WRITE, position.PART_REREAD, position.PART_DELETE)
 )
-_FALSE, _NO_ROW = pa.scalar(False), pa.scalar(0, pa.int32())
+_FALSE, _NO_ROW = pa.scalar(False, pa.bool_()), pa.scalar(0, pa.int32())
 _NEW_LINE = pa.scalar("\n", pa.string())
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$]+")
@@ -210,8 +210,8 @@ def _nulls(name: str, values: pa.Array) -> Iterator[tuple[str, int]]:
 def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch: int) -> pa.Table:
     names = source.field("file").dictionary_encode()
     files = pa.array([file_number(name) for name in names.dictionary.to_pylist()], pa.int64())
-    again = pc.fill_null(pc.equal(source.field("snapshot"), INCREMENTAL), _FALSE)
-    part = pc.if_else(pc.and_(pc.equal(op, READ), again), _OF_REREAD, _OF_WRITE)
+    again = pc.fill_null(pc.equal(source.field("snapshot"), _INCREMENTAL), _FALSE)
+    part = pc.if_else(pc.and_(pc.equal(op, READ), again), OF_REREAD, _OF_WRITE)
     part = pc.if_else(pc.equal(op, DELETE), _OF_DELETE, part)
     return pa.table(
         {

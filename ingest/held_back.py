@@ -73,7 +73,8 @@ class HeldBack:
 
     def topics(self, before: int) -> frozenset[str]:
         """Those in which a key waits, set aside by an earlier batch than ``before``."""
-        self._heads(before)
+        if self._topics is None:
+            self._heads(before)
         return self._topics or frozenset()
 
     def take(

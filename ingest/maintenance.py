@@ -21,11 +21,8 @@ from ingest.storage import LocalFiles, local_folder
 LOOK_EVERY = 4
 """MERGEs of a table, for a look at its files takes a millisecond or two."""
 
-_PER_HOURS = 24
-"""Old versions are looked for so many times while one stays readable, but not more often than every"""
-
-_AT_MOST_EVERY = 600.0
-"""seconds."""
+_PER_HOURS, _AT_MOST_EVERY = 24, 600.0
+"""Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
 
 _OF_MANIFEST = (1, 1000)
 """Hours and versions that the manifest's own stay: all batches are in its newest one, and each adds a file."""

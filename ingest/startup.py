@@ -186,7 +186,7 @@ def _look(
     if name is None:
         return None  # somebody else's table below our root: none of our business
     state = newest.tables.get(name) if newest else None
-    # Without Spark where it can be: a hundred tables are looked at in a second and not in thirty.
+    # Without Spark where it can be: a hundred tables take two seconds, and minutes cold (docs/performance.md).
     log = DirectTable(table) if within_delta_rs_s_reach(table.path) else table
     version = log.version()
     known = state.version if state else -1
