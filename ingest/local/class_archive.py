@@ -1,9 +1,9 @@
 """What Java loaded of Spark, Kafka or Connect, kept as it is mapped into memory: starts without reading the jars.
 
 Class data sharing with an archive that a process writes when it ends (JEP 350, Java 13): the first job leaves
-one behind, those after it start Spark in about half the time (`bench/starts.py`). Java checks by itself that an
-archive goes with its own build and with the jars of its class path, by their size and time, and starts without
-it where it does not.
+one behind, those after it start Spark in about half the time (`bench/starts.py`). Java starts without an archive
+that does not go with its own build and with the jars of its class path, by their size and time; so these are in its
+name, and one of jars that were installed anew since is replaced.
 
 Java writes the header last, so a file with the magic number in its place is whole; only then does it get the name
 that others look for. One that was left by another boot may have lost pages with the power, and is removed.
@@ -41,11 +41,13 @@ def java_options(program: str, jars: Iterable[Path]) -> list[str]:
     home = Path(java_binary()).resolve().parent.parent
     if not (home / "lib" / "server" / "classes.jsa").exists():
         return []
-    archive = cache_folder() / "classes" / f"{program}-{_key(home, jars)}.jsa"
+    files = [home / "lib" / "modules", *jars]
+    of = f"{program}-{_hash(map(str, files))}-"
+    archive = cache_folder() / "classes" / f"{of}{_hash(map(_state, files))}.jsa"
     if not archive.exists():
         try:
             archive.parent.mkdir(parents=True, exist_ok=True)
-            _adopt(archive)
+            _adopt(archive, of)
         except OSError:  # a cache that is not ours to write: slower, and nothing else
             return []
     if archive.exists():
@@ -53,16 +55,21 @@ def java_options(program: str, jars: Iterable[Path]) -> list[str]:
     return [*_QUIET, f"-XX:ArchiveClassesAtExit={archive}.{_boot()}.{uuid.uuid4().hex[:8]}"]
 
 
-def _key(home: Path, jars: Iterable[Path]) -> str:
-    """Of the Java and the jars by name; whether they changed under their names is Java's to see."""
-    java = (home / "lib" / "modules").stat()
-    facts = [str(home), str(java.st_size), str(java.st_mtime_ns), *map(str, jars)]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+def _hash(facts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
-def _adopt(archive: Path) -> None:
-    """Give a whole one its name, and remove those that will be of no use."""
-    for left in sorted(archive.parent.glob(f"{archive.name}.*")):
+def _state(file: Path) -> str:
+    """What Java goes by, too. A missing file is Java's to name."""
+    found = file.stat() if file.exists() else None
+    return f"{found.st_size} {found.st_mtime_ns}" if found else ""
+
+
+def _adopt(archive: Path, of: str) -> None:
+    """Give a whole one its name, and remove those that will be of no use. ``of``: how the names begin of all that
+    are of these jars, whenever they were installed.
+    """
+    for left in sorted(archive.parent.glob(f"{of}*.jsa.*")):
         try:
             ours = left.name.startswith(f"{archive.name}.{_boot()}.")
             whole = ours and _is_whole(left)
@@ -73,7 +80,8 @@ def _adopt(archive: Path) -> None:
         except FileNotFoundError:
             continue  # another start was quicker
     for other in archive.parent.glob("*.jsa"):
-        if other != archive and time.time() - other.stat().st_atime > _KEPT:
+        unused = other.name.startswith(of) or time.time() - other.stat().st_atime > _KEPT
+        if other != archive and unused:
             other.unlink(missing_ok=True)
 
 

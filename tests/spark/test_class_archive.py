@@ -70,6 +70,19 @@ def test_only_a_whole_one_of_this_boot_is_taken(cache):
     assert [one.suffix for one in cache.iterdir()] == [".jsa"]
 
 
+def test_one_of_jars_that_were_installed_anew_is_replaced(cache, monkeypatch):
+    monkeypatch.chdir(cache.parent)
+    JARS[0].write_bytes(b"a jar")
+    left_behind().write_bytes(class_archive.MAGIC)
+    assert left_behind() is None
+    os.utime(JARS[0], (0, 0))
+    again = left_behind()
+    assert again
+    again.write_bytes(class_archive.MAGIC)
+    assert left_behind() is None
+    assert len(list(cache.iterdir())) == 1
+
+
 def test_what_was_left_half_written_or_long_unused_goes(cache):
     left = [left_behind(), cache / "spark-of-another-java.jsa"]
     for file in left:
