@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ingest import kafka
 from ingest.config import Pipeline
-from ingest.manifest import Place
+from ingest.manifest import Place, filled
 from ingest.ports import RUN_HEADER, Ranges
 
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])
@@ -54,7 +54,7 @@ class Fetcher:
         order. Raises :class:`FetchError`.
         """
         consumer = self._consumer = self._consumer or kafka.client(self._pipeline, _SETTINGS)
-        ends = {place: end for place, (start, end) in ranges.items() if end > start}
+        ends = {place: end for place, (_, end) in filled(ranges).items()}
         starts = [TopicPartition(*place, ranges[place][0]) for place in sorted(ends)]
         consumer.assign(starts)
         try:

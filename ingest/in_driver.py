@@ -19,7 +19,7 @@ from ingest.arrow_records import Changes, Layout
 from ingest.arrow_values import UnfitError
 from ingest.epochs import Epoch, epoch_of
 from ingest.fetch import FetchError
-from ingest.manifest import Entry, Place
+from ingest.manifest import Entry, Place, filled
 from ingest.ports import Log, Ranges
 from ingest.steps import TableFacts
 from ingest.topics import TableId
@@ -48,7 +48,7 @@ def read(
     """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
     topic, of tables whose like can be read here; ``others``: of all others touched, why not.
     """
-    touched = {place: r for place, r in ranges.items() if r[1] > r[0]}
+    touched = filled(ranges)
     topics = {topic for topic, _ in touched}
     wanted = {place: r for place, r in touched.items() if place[0] in layouts}
     found = _Found(layouts, epochs, previous, {**others})

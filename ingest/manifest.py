@@ -310,10 +310,15 @@ def ranges(before: Mapping[Place, int], after: Mapping[Place, int]) -> dict[Plac
     return {place: (before.get(place, 0), end) for place, end in after.items()}
 
 
+def filled(taken: Mapping[Place, tuple[int, int]]) -> dict[Place, tuple[int, int]]:
+    """Those of half-open ranges that hold anything."""
+    return {place: (start, end) for place, (start, end) in taken.items() if end > start}
+
+
 def covers(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
     """True when every record of these ranges is published, or there is none in them."""
     ends = newest.ends if newest else {}
-    return all(start == end or end <= ends.get(place, 0) for place, (start, end) in taken.items())
+    return all(end <= ends.get(place, 0) for place, (_, end) in filled(taken).items())
 
 
 def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:

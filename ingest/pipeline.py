@@ -268,7 +268,7 @@ class Batches:
         catalog, note = policy.in_force(note, *seen, states_before, rules)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         watch.done("schemas")
-        touched = [place for place, (start, end) in note.ranges.items() if end > start]
+        touched = list(manifest.filled(note.ranges))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
         left = self._left(note, {topic for topic, _ in touched}, late=late)
         try:

@@ -19,7 +19,7 @@ from ingest.epochs import Epoch
 from ingest.facts import Counts
 from ingest.in_driver import Read
 from ingest.kept import free, keep
-from ingest.manifest import Entry, Place, TableState
+from ingest.manifest import Entry, Place, TableState, filled
 from ingest.ports import Log, parts
 from ingest.stages import Stopwatch
 from ingest.start_facts import Note
@@ -69,7 +69,7 @@ class Reader:
         """``waiting``: tables of which changes waited that are taken in now; ``left``: topics that Spark has to
         read, with why. Stages: ``read`` in the driver, ``decode`` by Spark.
         """
-        touched = [place for place, (start, end) in note.ranges.items() if end > start]
+        touched = list(filled(note.ranges))
         read, others = Read(), dict(left)
         if plain := {topic for topic, _ in touched} - left.keys():
             read, others = self._in_driver(note, catalog, previous, plain, left)

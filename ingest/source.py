@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ingest.config import Pipeline
 from ingest.envelope import ENVELOPE
-from ingest.manifest import Place, offsets_as_json
+from ingest.manifest import Place, filled, offsets_as_json
 from ingest.ports import RUN_HEADER
 from ingest.topics import topic_pattern
 
@@ -42,7 +42,7 @@ def range_(
     session: SparkSession, pipeline: Pipeline, ranges: Mapping[Place, tuple[int, int]]
 ) -> DataFrame:
     """Exactly the records of these half-open ranges, with :data:`SCHEMA`, as a batch."""
-    held = {place: (start, end) for place, (start, end) in ranges.items() if end > start}
+    held = filled(ranges)
     if not held:
         return session.createDataFrame([], SCHEMA)
     assigned: dict[str, list[int]] = {}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.manifest import Entry, Place, offsets_as_json, offsets_from_json
+from ingest.manifest import Entry, Place, filled, offsets_as_json, offsets_from_json
 from ingest.names import Marker
 from ingest.position import Position
 
@@ -33,8 +33,9 @@ class Note:
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
-        starts = {place: start for place, (start, end) in self.ranges.items() if end > start}
-        ends = {place: end for place, (start, end) in self.ranges.items() if end > start}
+        held = filled(self.ranges)
+        starts = {place: start for place, (start, _) in held.items()}
+        ends = {place: end for place, (_, end) in held.items()}
         content: dict[str, object] = {
             "batch": self.batch_id,
             "checkpoint": self.checkpoint_id,

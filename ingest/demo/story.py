@@ -115,7 +115,10 @@ class Demo:
         self._until(stack, pipeline, lambda: ledger.last() is not None)
         entry = ledger.last()
         assert entry is not None
-        self.view.say(f"batch 0 is published: {entry.changes:,} rows in {len(entry.tables)} tables")
+        self.view.say(
+            f"batch {entry.batch_id} is published: "
+            f"{entry.changes:,} rows in {len(entry.tables)} tables"
+        )
 
     def _live(
         self,
