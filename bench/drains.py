@@ -2,6 +2,7 @@
 
     .venv/bin/python -m bench.drains [--tables 4] [--rows 50000] [--transactions 100000] [--each 1]
                                      [--limit 40000] [--rounds 5] [--only ingest stock lean]
+                                     [--once stock-limited]
 
 ``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
 deletes in a hundred) of all tables together, ``--each`` in a transaction. Contestants are processes of their
@@ -49,6 +50,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=40_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=list(CONTESTANTS), choices=CONTESTANTS)
+    parser.add_argument(
+        "--once", nargs="*", default=[], choices=CONTESTANTS, help="these in the first round alone"
+    )
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
     with fresh_stack("drains") as (stack, folder):
@@ -73,6 +77,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
     for number in range(given.rounds):
         turn = number % len(given.only)
         for who in given.only[turn:] + given.only[:turn]:
+            if number and who in given.once:
+                continue
             at = folder / who
             spent = drain(stack, at, who, tables, given.limit if "-" in who else 0)
             refuse_different(at, wanted)
@@ -81,7 +87,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             print(f"round {number}: {_line(who, spent, messages)}", flush=True)
     typical = {who: Spent(*medians(map(_fields, spent))) for who, spent in found.items()}
     print(
-        f"\nabout {messages:,} changes of {given.tables} tables, every lake equal; medians of {given.rounds}"
+        f"\nabout {messages:,} changes of {given.tables} tables, every lake equal; medians of "
+        f"{given.rounds}" + "".join(f", {who} once" for who in given.once)
     )
     for who, spent in typical.items():
         base = typical.get("stock-limited" if "-" in who else "stock", spent)
