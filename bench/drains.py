@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from deltalake import DeltaTable
 
 from bench.spent import Spent, by_command, medians
 from bench.stacks import fresh_stack
-from bench.workload import COLUMNS, MYSQL_TABLE
+from bench.workload import COLUMNS, MYSQL_TABLE, rows_in_order
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
@@ -207,8 +206,7 @@ def source_rows(stack: Stack, table: str) -> list[tuple[Any, ...]]:
 def refuse_different(lake: Path, wanted: dict[str, list[tuple[Any, ...]]]) -> None:
     """End when a lake does not hold what MySQL does."""
     for table, rows in wanted.items():
-        found = DeltaTable(lake / "d" / table).to_pyarrow_table(columns=list(COLUMNS))
-        columns = found.sort_by("id").to_pydict()
+        columns = rows_in_order(lake / "d" / table).to_pydict()
         if list(zip(*(columns[name] for name in COLUMNS), strict=True)) != rows:
             sys.exit(f"{lake.name}: {table} is not what MySQL says")
 

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
 from bench.spent import cpu_seconds, medians
 from bench.stacks import fresh_spark
-from bench.workload import COLUMNS, Workload
+from bench.workload import Workload, rows_in_order
 
 
 def main() -> None:
@@ -125,9 +124,7 @@ def verify(work: Workload, contestants: dict[str, Contestant]) -> None:
     for index, table in enumerate(work.names):
         count, touched = work.expected(index)
         for who, contestant in contestants.items():
-            found = DeltaTable(contestant.folder / "d" / table).to_pyarrow_table(
-                columns=list(COLUMNS)
-            )
+            found = rows_in_order(contestant.folder / "d" / table)
             keys = pc.is_in(found["id"], value_set=_keys(touched))
             rows = {row["id"]: row for row in found.filter(keys).to_pylist()}
             if found.num_rows != count or rows != touched:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -181,6 +182,13 @@ class Workload:
         gone = sum(1 for key, row in touched.items() if row is None and key < self.rows)
         new = sum(1 for key, row in touched.items() if row is not None and key >= self.rows)
         return self.rows - gone + new, {k: row for k, row in touched.items() if row is not None}
+
+
+def rows_in_order(table: Path) -> pa.Table:
+    """A table's :data:`COLUMNS`, by key."""
+    sql = f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY id"
+    found = QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all()
+    return pa.table(found).cast(arrow_schema())  # from views of texts, which Arrow cannot filter
 
 
 def _plain(key: int) -> dict[str, Any]:

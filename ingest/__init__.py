@@ -16,7 +16,8 @@ apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads 
                 change has followed; ``apply`` brings it to the tables (``table``, and
                 ``schema_commit`` for columns), each in its own thread and session; ``engine``
                 picks who makes a MERGE (``merging``): Spark, or delta-rs in the driver
-                (``direct``), where ``collected`` brings the changes of all tables
+                (``direct``), where ``collected`` brings the changes of all tables; in large files
+                ``marking`` marks rows as deleted (``deletion_vector``) instead
 commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
                 ``foreign`` tells others' commits; ``manifest`` publishes the batch;
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait

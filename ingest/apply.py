@@ -70,7 +70,8 @@ class Applier:
 
     def __post_init__(self) -> None:
         wanted = self.pipeline.spark.merge_engine
-        self._merging = Merging(self.session, self.committer, self.pipeline.lake.path, wanted)
+        lake = self.pipeline.lake
+        self._merging = Merging(self.session, self.committer, lake.path, wanted, lake.profile)
 
     @property
     def collects(self) -> bool:

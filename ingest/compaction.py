@@ -15,47 +15,70 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 from arro3.core import RecordBatch, Table
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from ingest.deletion_vector import FEATURE, Descriptor, UnreadableError
 from ingest.direct import COMPRESSION, DirectTable
 from ingest.failpoints import reached
 from ingest.layout import DataFile, Rewrite
+from ingest.live_files import UnknownLogError
 from ingest.names import quoted_for_delta_rs
 from ingest.storage import LocalFiles, local_folder
 from ingest.table_log import commit_name
 
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 """What a log writes as it is. Others it encodes, in more than one way."""
 
 _Action = dict[str, Any]
 
 
 def files(
-    table: DeltaTable, column: str | None, known: Container[str] | None = None
+    direct: DirectTable, column: str | None, known: Container[str] | None = None
 ) -> list[DataFile]:
     """The files of a table, with their range of this column; none where a file does not say how many rows it
-    has. ``known``: those that are not hot.
+    has, or its deletion vector is not one of ours. ``known``: those that are not hot.
     """
-    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    found = pa.table(direct.known().get_add_actions(flatten=True)).to_pylist()
+    try:
+        vectors = _vectors(direct)
+    except (UnknownLogError, UnreadableError):
+        return []
     if any(one["num_records"] is None for one in found):
         return []
+    deleted = {path: int(vector["cardinality"]) for path, vector in vectors.items()}
     return [
         DataFile(
             one["path"],
             one["size_bytes"],
-            one["num_records"],
+            one["num_records"] - deleted.get(one["path"], 0),
             one.get(f"min.{column}"),
             one.get(f"max.{column}"),
             known is not None and one["path"] not in known,
+            deleted.get(one["path"], 0),
         )
         for one in found
     ]
+
+
+def _vectors(direct: DirectTable) -> dict[str, Descriptor]:
+    """By path; most tables have none, and are not looked at for it."""
+    if FEATURE not in direct.features():
+        return {}
+    found = {
+        path: add["deletionVector"]
+        for path, add in direct.live().files.items()
+        if "deletionVector" in add
+    }
+    if any(vector["storageType"] != "i" for vector in found.values()):
+        raise UnreadableError("in a file of its own")
+    return found
 
 
 def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: Path) -> bool:
@@ -64,24 +87,26 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: 
     """
     table, folder = direct.known(), local_folder(direct.path)
     paths = [one.path for one in rewrite.files]
-    if table.metadata().partition_columns or not all(map(_PLAIN_PATH.fullmatch, paths)):
+    if table.metadata().partition_columns or not all(map(PLAIN_PATH.fullmatch, paths)):
         return False
     work = scratch / uuid.uuid4().hex
     try:
-        _as_table(work / "from", table, rewrite.files)
+        vectors = _vectors(direct)
+        as_table(work / "from", table, rewrite.files, vectors)
         for path in paths:
-            _link(folder / path, work / "from" / path)
-        _as_table(work / "to", table, ())
+            link(folder / path, work / "from" / path)
+        as_table(work / "to", table, ())
         for part in _sorted(work / "from", rewrite, key):
             write_deltalake(work / "to", part, mode="append", writer_properties=COMPRESSION)
-        added = [action["add"] for action in _actions(work / "to") if "add" in action]
+        added = [action["add"] for action in table_actions(work / "to") if "add" in action]
         held = sum(json.loads(add["stats"])["numRecords"] for add in added)
         if held != rewrite.rows:  # by the files' own statistics
             raise OSError(f"{rewrite.rows:,} rows became {held:,}; nothing was changed")
         for add in added:
-            _link(work / "to" / add["path"], folder / add["path"])
+            link(work / "to" / add["path"], folder / add["path"])
         reached("files_rewritten", 0, direct.path)
-        done = _commit(folder, table.version() + 1, rewrite.files, added)
+        gone = [_file(one, vectors) for one in rewrite.files]
+        done = _commit(folder, table.version() + 1, gone, added)
         if not done:
             for add in added:
                 (folder / add["path"]).unlink()
@@ -90,7 +115,8 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _link(file: Path, name: Path) -> None:
+def link(file: Path, name: Path) -> None:
+    """Give a file another name on the same disk."""
     name.parent.mkdir(parents=True, exist_ok=True)  # a table may spread its files over folders
     os.link(file, name)
 
@@ -116,8 +142,13 @@ def _sorted(folder: Path, rewrite: Rewrite, key: Sequence[str]) -> Iterator[Tabl
         yield Table.from_batches(held)
 
 
-def _as_table(folder: Path, like: DeltaTable, files: Sequence[DataFile]) -> None:
-    """A table of the same kind, of these files."""
+def as_table(
+    folder: Path,
+    like: DeltaTable,
+    files: Sequence[DataFile],
+    vectors: Mapping[str, Descriptor] = MappingProxyType({}),
+) -> None:
+    """A table of the same kind, of these files. ``vectors``: by path, of those that have one."""
     protocol, facts = like.protocol(), like.metadata()
     asked: _Action = {
         "minReaderVersion": protocol.min_reader_version,
@@ -135,21 +166,24 @@ def _as_table(folder: Path, like: DeltaTable, files: Sequence[DataFile]) -> None
         "configuration": facts.configuration,
         "createdTime": facts.created_time,
     }
-    adds = [{"add": {**_file(one), "modificationTime": 0, "dataChange": True}} for one in files]
+    adds = [
+        {"add": {**_file(one, vectors), "modificationTime": 0, "dataChange": True}} for one in files
+    ]
     _write(folder, 0, [{"protocol": asked}, {"metaData": metadata}, *adds])
 
 
-def _file(one: DataFile) -> _Action:
-    return {"path": one.path, "size": one.bytes, "partitionValues": {}}
+def _file(one: DataFile, vectors: Mapping[str, Descriptor]) -> _Action:
+    marked = {"deletionVector": vectors[one.path]} if one.path in vectors else {}
+    return {"path": one.path, "size": one.bytes, "partitionValues": {}, **marked}
 
 
-def _commit(folder: Path, version: int, gone: Sequence[DataFile], added: Sequence[_Action]) -> bool:
+def _commit(folder: Path, version: int, gone: Sequence[_Action], added: Sequence[_Action]) -> bool:
     now = time.time_ns() // 1_000_000
     info = {"timestamp": now, "operation": "OPTIMIZE", "operationParameters": {"predicate": "[]"}}
     removed = {"deletionTimestamp": now, "dataChange": False, "extendedFileMetadata": True}
     actions = [
         {"commitInfo": info},
-        *({"remove": {**_file(one), **removed}} for one in gone),
+        *({"remove": {**one, **removed}} for one in gone),
         *({"add": {**add, "dataChange": False}} for add in added),
     ]
     return _write(folder, version, actions)
@@ -160,6 +194,7 @@ def _write(folder: Path, version: int, actions: Sequence[_Action]) -> bool:
     return LocalFiles(str(folder)).create(commit_name(version), text)
 
 
-def _actions(folder: Path) -> Iterator[_Action]:
+def table_actions(folder: Path) -> Iterator[_Action]:
+    """All actions of a small table's log, in order."""
     for file in sorted((folder / "_delta_log").glob("*.json")):
         yield from map(json.loads, file.read_text().splitlines())

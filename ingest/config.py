@@ -199,7 +199,9 @@ class Spark(Settings):
         "auto",
         description="What makes the MERGEs. `auto`: delta-rs in the driver's own process for what one machine "
         "holds, which is much faster, and Spark for what is large, on an object store, or needs a table "
-        "feature that delta-rs does not write. `spark`, `delta-rs`: that one, where it can.",
+        "feature that delta-rs does not write; in large files it marks rows as deleted (deletion vectors) instead "
+        "of writing the files anew, but for `profile: compat`. `spark`, `delta-rs`, `deletion-vectors`: that one, "
+        "where it can.",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 

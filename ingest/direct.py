@@ -11,6 +11,7 @@ successor's fence included, makes it fail (capability test).
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -30,10 +31,11 @@ from ingest.engine import features
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.ledger import queried
+from ingest.live_files import Action, LiveFiles
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
-from ingest.storage import local_folder
+from ingest.storage import LocalFiles, local_folder
 from ingest.table import LakeTable
 from ingest.table_log import Seen, commit_name, is_there
 
@@ -59,6 +61,7 @@ class DirectTable:
         self._seen: Seen | None = None
         self._identity: tuple[str, int, str] | None = None
         self._checkpoints = 0
+        self._live: LiveFiles | None = None
         self.merges = self.rows_written = 0
         """Commits of rows by this object, and how many rows they wrote."""
 
@@ -92,10 +95,11 @@ class DirectTable:
         asked = self.known().protocol()
         return features(asked.min_writer_version, asked.reader_features, asked.writer_features)
 
-    def size(self) -> int:
-        """Bytes of its files."""
+    def size(self) -> tuple[int, int]:
+        """Bytes and rows of its files; no rows where one does not say how many it has."""
         files = pa.table(self.known().get_add_actions())
-        return sum(files["size_bytes"].to_pylist())
+        rows = files["num_records"].to_pylist()
+        return sum(files["size_bytes"].to_pylist()), 0 if None in rows else sum(rows)
 
     def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
         """Of a multiset: content to its highest ordinal, for those of these that are there."""
@@ -159,6 +163,34 @@ class DirectTable:
 
         self._commit(act)
 
+    def live(self) -> LiveFiles:
+        """Its files with their whole entries, as of the last look. Raises ``UnknownLogError``."""
+        live, self._live = self._live or LiveFiles(local_folder(self.path)), None
+        live.read_to(self.known().version())
+        self._live = live
+        return live
+
+    def commit(self, actions: Sequence[Action], operation: str, rows: int) -> None:
+        """These actions as the next version, ``rows`` new rows among them. Raises as :meth:`append` does."""
+
+        def act(table: DeltaTable, _: CommitProperties) -> None:
+            assert self._identity is not None
+            app_id, version, note = self._identity
+            now = time.time_ns() // 1_000_000
+            info: Action = {"timestamp": now, "operation": operation, "operationParameters": {}}
+            if note:
+                info["userMetadata"] = note
+            txn = {"appId": app_id, "version": version, "lastUpdated": now}
+            whole = [{"commitInfo": info}, {"txn": txn}, *actions]
+            text = "".join(json.dumps(action) + "\n" for action in whole)
+            name = commit_name(table.version() + 1)
+            if not LocalFiles(self.path).create(name, text):
+                raise CommitFailedError(f"{name} is there")
+            table.update_incremental()
+            self._note_written(rows)
+
+        self._commit(act)
+
     def _note_written(self, rows: int) -> None:
         self.merges += 1
         self.rows_written += rows
@@ -217,7 +249,7 @@ class DirectTable:
     def _newest(self) -> DeltaTable:
         folder, seen = local_folder(self.path), self._seen
         if self._opened is None or seen is None or Seen.at(folder, seen.version) != seen:
-            self._opened = DeltaTable(folder)
+            self._opened, self._live = DeltaTable(folder), None
             self._checkpoints = max(0, self._opened.version() - 1) // CHECKPOINT_EVERY
         elif is_there(folder, seen.version + 1):
             self._opened.update_incremental()

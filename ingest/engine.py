@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-Engine = Literal["spark", "delta-rs"]
-Wanted = Literal["auto", "spark", "delta-rs"]
+Engine = Literal["spark", "delta-rs", "deletion-vectors"]
+Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 
 MAX_BYTES = 256 * 2**20
 """Of messages whose rows pass through the driver's memory at once, about as large again there."""
@@ -25,7 +25,9 @@ MAX_TABLE = 4 * 2**30
 
 FITS = "it fits into one machine's memory"
 
-WRITABLE = frozenset({"appendOnly", "invariants", "timestampNtz", "columnMapping"})
+WRITABLE = frozenset(
+    {"appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"}
+)
 """Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
 
 _PLAIN_WRITER = 2
@@ -40,7 +42,7 @@ _APPROXIMATE = ("float", "double")
 @dataclass(frozen=True)
 class MergeFacts:
     """One table's MERGE in one batch. ``reachable``: by delta-rs. ``bytes_of_changes``: their JSON. ``key``:
-    Delta types of the key, empty for a table without one.
+    Delta types of the key, empty for a table without one. ``table_rows``: as its files say.
     """
 
     reachable: bool
@@ -48,6 +50,7 @@ class MergeFacts:
     table_bytes: int = 0
     bytes_of_changes: int = 0
     key: tuple[str, ...] = ()
+    table_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
         return Choice("spark", f"delta-rs does not write {', '.join(unknown)}")
     if any(kind in _APPROXIMATE for kind in facts.key):
         return Choice("spark", "a key column is a floating-point number")
-    if wanted == "delta-rs":
+    if wanted != "auto":
         return Choice("delta-rs", "the pipeline file says so")
     if facts.bytes_of_changes > MAX_BYTES:
         return Choice("spark", f"{facts.bytes_of_changes / 2**20:,.0f} MiB of changes in one batch")
@@ -100,3 +103,33 @@ def may_prune(key: tuple[str, ...]) -> bool:
     cut short in a file's statistics.
     """
     return bool(key) and all(kind in _ORDERED for kind in key)
+
+
+MARKS_PAY = 2_000_000
+"""Rows that a MERGE would write anew, in some half a second for each million; to mark rows among them it reads
+keys, in a tenth of that. Below it, what marks cost those who read the table counts more: Spark takes half as long
+again to scan files that have any (`bench.layout`)."""
+
+MAX_MARKED = 20_000
+"""Changes that are looked up one by one."""
+
+MAX_MARKS = 16_384
+"""Deleted rows in one file, at most two bytes each, in each commit that marks more of them. A file with more is
+written anew."""
+
+_MARKABLE = (*_ORDERED, "string")
+
+
+def may_mark(wanted: Wanted, facts: MergeFacts, profile: str) -> bool:
+    """True when a MERGE may mark rows as deleted instead of writing their files anew. Not every reader knows
+    deletion vectors, so ``profile: compat`` has none (docs/readers.md).
+    """
+    known = bool(facts.key) and all(kind in _MARKABLE for kind in facts.key)
+    if wanted == "deletion-vectors":
+        return known
+    return wanted == "auto" and profile != "compat" and known and facts.table_rows >= MARKS_PAY
+
+
+def marks_pay(touched_rows: int, changes: int) -> bool:
+    """True when marking costs less than writing files with so many rows anew."""
+    return touched_rows >= MARKS_PAY and changes <= MAX_MARKED

@@ -35,11 +35,15 @@ wrote are not too many either."""
 
 _MOST_PATIENCE = 64
 
+WORN, WORN_ROWS = 8, 8_192
+"""A file of which one row in so many, or so many rows, are deleted (``deletion_vector``) is written anew without
+them: who reads it reads them, too, and each commit that deletes more of them names all."""
+
 
 @dataclass(frozen=True)
 class DataFile:
     """A file of a table. ``low``, ``high``: of the key's first column; None where nothing is known of it.
-    ``hot``: a MERGE wrote it lately.
+    ``rows``: that are not deleted; ``deleted``: of others. ``hot``: a MERGE wrote it lately.
     """
 
     path: str
@@ -48,6 +52,7 @@ class DataFile:
     low: Any = None
     high: Any = None
     hot: bool = False
+    deleted: int = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,9 @@ def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
         found = Rewrite(loose, max(1, wanted // FINER) if is_local else wanted, True)
         if max(found.pieces, len(loose)) > 1:
             return found
+    worn = [one for one in files if _is_worn(one) and 2 * (one.rows + one.deleted) >= wanted]
+    if worn:
+        return Rewrite(_together(worn, most) or (worn[0],), wanted, False)
     small = _together([one for one in files if 2 * one.rows < wanted and not one.hot], most)
     return Rewrite(small, wanted, False) if len(small) >= MANY_SMALL else None
 
@@ -137,6 +145,10 @@ def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:
     return len(group) > 1 or any(
         one.rows > 2 * wanted or (one.hot and FINER * one.rows > 2 * wanted) for one in group
     )
+
+
+def _is_worn(one: DataFile) -> bool:
+    return one.deleted > WORN_ROWS or one.deleted * WORN > one.rows + one.deleted
 
 
 def _together(files: Sequence[DataFile], most: int) -> tuple[DataFile, ...]:

@@ -86,7 +86,7 @@ class Maintenance:
         known.written = known.written.and_then(rows, merges)
         direct.version()
         key: list[str] = json.loads(direct.known().metadata().configuration.get(KEY_PROPERTY, "[]"))
-        held = files(direct.known(), key[0] if key else None, known.paths)
+        held = files(direct, key[0] if key else None, known.paths)
         known.paths = {one.path for one in held}
         rewrite = choose(held, known.written)
         if rewrite is None:
@@ -97,7 +97,7 @@ class Maintenance:
         if rewrite.orders:
             known.written = known.written.in_order(sum(one.rows for one in held))
         direct.version()
-        known.paths = {one.path for one in files(direct.known(), None)}
+        known.paths = {one.path for one in files(direct, None)}
         took = time.monotonic() - started
         self._said.append(
             f"{direct.path}: {rewrite.rows:,} rows in {len(rewrite.files)} files put in order, {took:.1f} s"

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, dedup, merge, multiset, quarantine
+from ingest import collected, dedup, marking, merge, multiset, quarantine
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
-from ingest.engine import Choice, MergeFacts, Wanted, choose, may_prune
+from ingest.engine import Choice, MergeFacts, Wanted, choose, may_mark, may_prune
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
-from ingest.names import quarantine_path, quoted_for_delta_rs
+from ingest.names import RESERVED_COLUMN, compaction_path, quarantine_path, quoted_for_delta_rs
 from ingest.session import sibling
-from ingest.storage import within_delta_rs_s_reach
+from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 
@@ -54,6 +53,7 @@ class Merging:
     committer: Committer
     lake: str
     wanted: Wanted
+    profile: str = "full"
     choices: dict[str, Choice] = field(default_factory=dict)
     """By table's path: what made its last MERGE, and why."""
     _opened: dict[str, DirectTable] = field(default_factory=dict)
@@ -69,9 +69,17 @@ class Merging:
         """One winning change per key into a mirror. ``key``: its columns and their Delta types."""
         names, kinds = tuple(key), tuple(key.values())
 
-        def by_delta_rs(direct: DirectTable) -> None:
-            plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
-            direct.merge(source.winners(names), plan, prune=may_prune(kinds))
+        def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
+            rows, because = source.winners(names), None
+            if may_mark(self.wanted, facts, self.profile):
+                scratch = local_folder(compaction_path(self.lake))
+                mine = rows.select([*columns, RESERVED_COLUMN])
+                always = self.wanted == "deletion-vectors"
+                because = marking.mark(direct, mine, names, scratch, always=always)
+            if because is None:
+                plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
+                direct.merge(rows, plan, prune=may_prune(kinds))
+            return because
 
         def by_spark() -> None:
             spark_merge(target, source.winning(names), merge.mirror_plan(columns, names))
@@ -88,7 +96,7 @@ class Merging:
         """Changes of a table without a key into its multiset."""
         net = multiset.net_changes(dedup.once(source.changes()))
 
-        def by_delta_rs(direct: DirectTable) -> None:
+        def by_delta_rs(direct: DirectTable, _: MergeFacts) -> None:
             found, op = net.toArrow(), _unused("_op", columns)
             if found.num_rows:
                 held = direct.ordinals(found["content"].to_pylist())
@@ -106,16 +114,23 @@ class Merging:
         key: tuple[str, ...],
         size: int,
         identity: Identity,
-        by_delta_rs: Callable[[DirectTable], None],
+        by_delta_rs: Callable[[DirectTable, MergeFacts], str | None],
         by_spark: Callable[[], None],
     ) -> None:
         """One MERGE, by the engine that fits; by Spark where delta-rs turns out not to be able to."""
         direct, facts = self._look(target, key, size)
         choice = choose(self.wanted, facts)
         if direct is not None and choice.engine == "delta-rs":
+            marked = list[str | None]()
             try:
-                act = partial(by_delta_rs, direct)
-                self.committer.once(direct, identity, act, may_do_nothing=True)
+                self.committer.once(
+                    direct,
+                    identity,
+                    lambda: marked.append(by_delta_rs(direct, facts)),
+                    may_do_nothing=True,
+                )
+                if marked and marked[0] is not None:
+                    choice = Choice("deletion-vectors", marked[0])
             except collected.AbsentError:
                 choice = Choice("spark", "a change removes a row that is not there")
             except DeltaError as failure:  # before its commit, so that nothing has happened
@@ -162,7 +177,8 @@ class Merging:
         if isinstance(direct, LakeTable):
             return None, MergeFacts(within_delta_rs_s_reach(target.path))
         direct.version()
-        return direct, MergeFacts(True, direct.features(), direct.size(), size, key)
+        held, rows = direct.size()
+        return direct, MergeFacts(True, direct.features(), held, size, key, rows)
 
 
 def _unused(name: str, columns: Sequence[str]) -> str:

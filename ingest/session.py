@@ -40,6 +40,11 @@ DEFAULTS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.databricks.delta.stats.skipping": "true",
+    # A table may have deletion vectors of ours, in its log. Spark's would be files of their own, which delta-rs's
+    # VACUUM does not know and a file that is put in order does not bring along; it writes files anew instead.
+    "spark.databricks.delta.delete.deletionVectors.persistent": "false",
+    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
+    "spark.databricks.delta.update.deletionVectors.persistent": "false",
     "spark.sql.sources.default": "delta",
     # Text in a mirror is the source's own, so nothing is trimmed or padded on the way.
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",

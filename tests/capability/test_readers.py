@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from ingest import evolve
 from ingest.commit import Committer, Identity
+from ingest.direct import DirectTable
+from ingest.marking import mark
 from ingest.table import LakeTable
 from tests.spark.test_evolve import column, version
 
@@ -27,6 +30,7 @@ TABLES = {
     "widened": "after a wider type (type widening)",
     "both": "after both",
     "odd": "with a blank in a column's name (column mapping)",
+    "marked": "of two million rows or more, after a batch of changes to all of it (deletion vectors)",
 }
 READERS = {
     "spark": "Spark 4 with Delta 4",
@@ -37,14 +41,17 @@ READERS = {
 }
 REFUSED = {
     "datafusion": {"widened", "both"},
-    "pyarrow": {"mapped", "widened", "both", "odd"},
+    "pyarrow": {"mapped", "widened", "both", "odd", "marked"},
     "polars": {"mapped", "widened", "both", "odd"},
 }
 """Each says so by an error that names the feature; everything else is read right. No reader gets a
 wrong value or a NULL that is none."""
 
-BEFORE_DDL = {"mapped", "widened", "both"}
-"""Tables whose version from before the DDL is read, too: every reader reads it right."""
+BEFORE_DDL = {"mapped", "widened", "both", "marked"}
+"""Tables whose version from before the DDL (or the first marks) is read, too: every reader reads it right."""
+
+NAMED = {"widened": "widening", "both": "widening", "marked": "deletionvectors"}
+"""What a refusal names, where it is not the mapping."""
 
 
 def table() -> str:
@@ -88,6 +95,7 @@ def lake(spark, tmp_path_factory):
         ("plain", [base[0], base[1]], "SELECT 1 id, 7 n", None),
         ("instants", base, rows, None),
         ("odd", [base[0], column("a b")], "SELECT 1 id, 7 `a b`", None),
+        ("marked", [base[0], base[1]], "SELECT 1 id, 7 n", None),
         ("mapped", few, fewer, ([base[0], column("m")], "RENAME COLUMN n TO m, DROP price")),
         ("widened", base, rows, ([base[0], column("n", "BIGINT"), *base[2:]], "MODIFY n BIGINT")),
         ("both", base, rows, ([base[0], column("m", "BIGINT"), *base[2:]], "CHANGE n m BIGINT")),
@@ -101,6 +109,8 @@ def lake(spark, tmp_path_factory):
         frame = spark.sql(f"SELECT *, {ours} AS _ingest FROM ({found})")
         frame = frame.to(target.frame().schema)
         frame.write.format("delta").mode("append").save(target.path)
+        if name == "marked":
+            mark_rows(target, newer(frame))
         if after is not None:
             columns, ddl = after
             new = version(*columns, ddl=f"ALTER TABLE t {ddl}")
@@ -119,6 +129,24 @@ def lake(spark, tmp_path_factory):
             ),
         }
     return made
+
+
+def newer(frame):
+    place = F.col("_ingest.position").withField("pos", F.lit(6).cast("bigint"))
+    return frame.withColumns(
+        {"n": F.lit(8), "_ingest": F.col("_ingest").withField("position", place)}
+    )
+
+
+def mark_rows(target, changes):
+    direct, rows = DirectTable(target), changes.toArrow()
+    scratch = Path(target.path).with_name("scratch")
+    assert Committer(1).once(
+        direct,
+        Identity("ingest/p/c/t/m", 1),
+        lambda: mark(direct, rows, ("id",), scratch, always=True),
+    )
+    assert "deletionVectors" in direct.features()
 
 
 def rows_of(frame):
@@ -179,8 +207,7 @@ def test_every_reader_reads_it_right_or_refuses_it_by_name(lake, packages):
     for (reader, name, when, _), answer in zip(asked, answers, strict=True):
         if when == "now" and name in REFUSED.get(reader, ()):
             assert isinstance(answer, str), f"{reader} reads {name}: {answer}"
-            feature = "widening" if name in ("widened", "both") else "mapping"
-            assert feature in answer.replace("Mapping", "mapping").replace("Widening", "widening")
+            assert NAMED.get(name, "mapping") in answer.lower()
         else:
             assert answer == lake[name][when], f"{reader}: {name} {when}"
 

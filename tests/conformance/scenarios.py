@@ -112,6 +112,20 @@ SCENARIOS: dict[str, Scenario] = {
         [[(n, "a") for n in range(1, upto + 1)] for upto in range(1, 6)],
         crashes={3: "files_rewritten"},
     ),
+    "a_row_that_has_gone_stays_away_when_others_of_its_file_go_after_it": Scenario(
+        [
+            [insert(10, 1, "a"), insert(11, 2, "b"), insert(12, 3, "c")],
+            [delete(20, 1, "a")],
+            [update(30, 2, "b", "d")],
+            [delete(40, 3, "c"), insert(41, 4, "e")],
+        ],
+        [
+            [(1, "a"), (2, "b"), (3, "c")],
+            [(2, "b"), (3, "c")],
+            [(2, "d"), (3, "c")],
+            [(2, "d"), (4, "e")],
+        ],
+    ),
     "an_older_change_under_a_new_offset_never_overwrites_a_newer_row": Scenario(
         [[A, B], [A]], [[(1, "b")], [(1, "b")]], settings={"dedup": {"by": "watermark"}}
     ),

@@ -27,7 +27,7 @@ from ingest import apply, compaction, config, layout, maintenance, pipeline, sta
 from ingest.catalog import Catalog
 from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
-from ingest.ledger import Ledger
+from ingest.ledger import Ledger, queried
 from ingest.manifest import Place
 from ingest.mending import mended
 from ingest.pipeline import Batches
@@ -222,7 +222,7 @@ class SparkTarget:
         table = self.path / "d" / f"t{index}"
         if not (table / "_delta_log").exists():
             return Counter()
-        rows = DeltaTable(table).to_pyarrow_table(columns=["id", "v"]).to_pylist()
+        rows = queried(DeltaTable(table), "SELECT id, v FROM rows")
         return Counter(row(id=r["id"], v=r["v"]) for r in rows)
 
     def versions(self, index: int = 0) -> list[dict[int, Position]]:
@@ -231,7 +231,7 @@ class SparkTarget:
         log = Path(table) / "_delta_log"
         found = []
         for version in range(len(list(log.glob("*.json")))):
-            rows = DeltaTable(table, version=version).to_pyarrow_table().to_pylist()
+            rows = queried(DeltaTable(table, version=version), "SELECT * FROM rows")
             found.append({r["id"]: Position.from_mapping(r["_ingest"]["position"]) for r in rows})
         return found
 

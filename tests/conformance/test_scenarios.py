@@ -7,16 +7,20 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 from pyspark.sql import functions as F
 
 from ingest import (
     apply,
     arrow_facts,
+    arrow_records,
     collected,
     commit,
     compaction,
     dedup,
+    deletion_vector,
     envelope,
+    marking,
     merge,
     multiset,
     progress,
@@ -37,6 +41,8 @@ DEFAULT = (
     "an_empty_table",
     "an_append_only",
 )
+DRIVER = "auto" if ENGINE == "spark" else ENGINE
+REWRITES = "auto" if ENGINE == "deletion-vectors" else ENGINE
 ALL = os.environ.get("INGEST_MUTANTS") == "all"
 
 
@@ -146,6 +152,33 @@ MUTANTS = [
         "mirror_plan",
         _plan(update_when="s._ingest.op <> 'd'"),
         "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
+        engine=REWRITES,
+    ),
+    Mutant(
+        "rows are marked without a look at their own position",
+        marking,
+        "_decide",
+        lambda original: (
+            lambda rows, held: original(rows, [replace(one, position=()) for one in held])
+        ),
+        "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
+        engine="deletion-vectors",
+    ),
+    Mutant(
+        "rows that go are not marked",
+        marking,
+        "_decide",
+        lambda original: lambda *given: ({}, original(*given)[1]),
+        "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
+        engine="deletion-vectors",
+    ),
+    Mutant(
+        "what was marked before is forgotten",
+        deletion_vector,
+        "rows",
+        lambda _: lambda descriptor: BitMap(),
+        "a_row_that_has_gone_stays_away_when_others_of_its_file_go_after_it",
+        engine="deletion-vectors",
     ),
     Mutant(
         "the last arrival wins",
@@ -161,7 +194,7 @@ MUTANTS = [
         "winners",
         _last_arrival_in_the_driver,
         "the_newest_position_wins_within_a_batch_whatever_arrives_last",
-        engine="auto",
+        engine=DRIVER,
     ),
     Mutant(
         "what came before is taken for new in the driver",
@@ -169,7 +202,7 @@ MUTANTS = [
         "refuse_old",
         lambda _: lambda *given: None,
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
-        engine="auto",
+        engine=DRIVER,
     ),
     Mutant(
         "a step in the driver has the whole batch's changes",
@@ -177,7 +210,7 @@ MUTANTS = [
         "_rows_within",
         lambda _: lambda rows, step: rows,
         "a_truncate_removes_what_stood_before_it_and_nothing_after",
-        engine="auto",
+        engine=DRIVER,
     ),
     Mutant(
         "deletes do nothing",
@@ -185,6 +218,7 @@ MUTANTS = [
         "mirror_plan",
         _plan(delete_when="false"),
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
+        engine=REWRITES,
     ),
     Mutant(
         "the two halves of a key change in the wrong order",
@@ -192,6 +226,15 @@ MUTANTS = [
         "PART_DELETE",
         lambda _: 9,
         "a_key_that_is_given_up_and_taken_again_at_one_position_is_there",
+        engine="spark",
+    ),
+    Mutant(
+        "the two halves of a key change in the wrong order in the driver",
+        arrow_records,
+        "_OF_DELETE",
+        lambda _: pa.scalar(9, pa.int32()),
+        "a_key_that_is_given_up_and_taken_again_at_one_position_is_there",
+        engine=DRIVER,
     ),
     Mutant(
         "truncates are ignored",
@@ -268,7 +311,7 @@ MUTANTS = [
         "_commit",
         lambda original: lambda *given: original(*given[:-1], given[-1][:-1]),
         "rows_of_files_that_are_written_anew_stay_also_when_it_dies_in_between",
-        engine="auto",
+        engine=DRIVER,
     ),
 ]
 

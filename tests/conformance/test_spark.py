@@ -24,7 +24,7 @@ SLOW = settings(
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("engine", ["spark", "delta-rs"])
+@pytest.mark.parametrize("engine", ["spark", "delta-rs", "deletion-vectors"])
 @SLOW
 @given(drawn=st.lists(histories(), min_size=TOGETHER, max_size=TOGETHER))
 def test_mirrors_on_spark_and_delta_are_what_the_source_holds(

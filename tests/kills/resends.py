@@ -19,7 +19,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ingest.ledger import Ledger
+from ingest.ledger import Ledger, queried
 from ingest.local.stack import Stack
 from ingest.position import Position
 from tests.kills.lab import Lab
@@ -62,8 +62,7 @@ def regressions(path: Path) -> tuple[int, list[str]]:
     found = []
     for version in range(table.version() + 1):
         table.load_as_version(version)
-        rows = table.to_pyarrow_table(columns=["id", "part", "_ingest"]).to_pylist()
-        for row in rows:
+        for row in queried(table, "SELECT id, part, _ingest FROM rows"):
             key = (row["id"], row["part"])
             position = Position.from_mapping(row["_ingest"]["position"])
             if key in newest and position < newest[key]:

@@ -26,6 +26,7 @@ from tests.spark.test_direct import (
     KEYS,
     column,
     direct_merge,
+    marking,
     rows,
     small,
     source_of,
@@ -39,7 +40,7 @@ def written_anew(target, rows_per_file=10, key=("id",)):
     """Compact all of a table; returns what `compact` says."""
     direct = DirectTable(target)
     direct.version()
-    rewrite = Rewrite(tuple(files(direct.known(), key[0] if key else None)), rows_per_file, True)
+    rewrite = Rewrite(tuple(files(direct, key[0] if key else None)), rows_per_file, True)
     return compact(direct, rewrite, key, Path(target.path).parent / "scratch")
 
 
@@ -72,7 +73,7 @@ def test_every_type_comes_through_and_versions_before_stay_readable(spark, table
 def test_rows_lie_by_key_in_files_of_the_size_that_was_asked_for(spark, table):
     target = table([(column("id"), "n * 7 % 61"), (column("v"), "n")])
     assert written_anew(target)
-    found = sorted((one.low, one.high, one.rows) for one in files(DeltaTable(target.path), "id"))
+    found = sorted((one.low, one.high, one.rows) for one in files(DirectTable(target), "id"))
     assert sum(rows for *_, rows in found) == 39
     assert max(rows for _, _, rows in found) <= 10
     assert all(a[1] < b[0] for a, b in pairwise(found))
@@ -94,10 +95,22 @@ def test_mapped_columns_and_a_table_without_a_key_come_through(spark, table):
             assert target.frame().count() == before.count()
 
 
+def test_rows_that_were_marked_are_not_brought_along(spark, small):
+    marking(DirectTable(small), source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
+    marking(DirectTable(small), source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
+    before = small.frame().orderBy("id").localCheckpoint()
+    assert any(one.deleted for one in files(DirectTable(small), "id"))
+    assert written_anew(small)
+    assert not any(one.deleted for one in files(DirectTable(small), "id"))
+    assert_df_equality(small.frame().orderBy("id"), before)
+    marking(DirectTable(small), source_of(spark, "n = 20", 80, "'d'"), 5)
+    assert small.frame().count() == before.count() - 1
+
+
 def test_a_commit_that_came_between_wins_and_nothing_is_left_of_ours(spark, small):
     direct = DirectTable(small)
     direct.version()
-    held = files(direct.known(), "id")
+    held = files(direct, "id")
     direct_merge(small, source_of(spark, "n = 1", 60), 3)  # somebody else's object
     lying = {file.name for file in Path(small.path).glob("*.parquet")}
     version = small.version()
@@ -110,7 +123,7 @@ def test_a_commit_that_came_between_wins_and_nothing_is_left_of_ours(spark, smal
 def test_files_that_do_not_hold_the_rows_they_say_are_left_as_they_are(spark, small):
     direct = DirectTable(small)
     version = direct.version()
-    held = files(direct.known(), "id")
+    held = files(direct, "id")
     wrong = Rewrite((*held[:-1], replace(held[-1], rows=held[-1].rows + 1)), 10, True)
     with pytest.raises(OSError, match="rows became"):
         compact(direct, wrong, ("id",), Path(small.path).parent / "scratch")
@@ -151,7 +164,7 @@ def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
     before = small.frame().orderBy("id").localCheckpoint()
     (Path(small.path) / "orphan.parquet").write_bytes(b"of a commit that never was")
     assert direct.vacuum(0) > 1
-    live = {one.path for one in files(DeltaTable(small.path), "id")}
+    live = {one.path for one in files(DirectTable(small), "id")}
     assert {file.name for file in Path(small.path).glob("*.parquet")} == live
     assert_df_equality(small.frame().orderBy("id"), before)
     assert LakeTable(spark, small.path).property_of("delta.logRetentionDuration") == "interval 0 hours"  # fmt: skip

@@ -1,9 +1,12 @@
 """A MERGE by delta-rs: the same rows as Spark's, the same identity, and the fence holds."""
 
 import shutil
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
+from deltalake import DeltaTable, QueryBuilder
 
 from ingest import evolve, merge
 from ingest.catalog import SchemaVersion
@@ -12,6 +15,8 @@ from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
+from ingest.live_files import LiveFiles
+from ingest.marking import mark
 from ingest.merging import Merging, Source, spark_merge
 from ingest.mysql_types import Column, column_type
 from ingest.names import Marker, quoted_for_delta_rs
@@ -120,6 +125,156 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
+def marking(direct, source, batch):
+    """One batch's source rows, marked where they are; returns whether it was done."""
+    rows, scratch = source.toArrow(), Path(direct.path).with_name("scratch")
+    return Committer(1).once(
+        direct,
+        Identity(APP, batch, 0, "a note"),
+        lambda: mark(direct, rows, ("id",), scratch, always=True),
+        may_do_nothing=True,
+    )
+
+
+def by_delta_rs(table, sql):
+    found = QueryBuilder().register("t", DeltaTable(table.path)).execute(sql).read_all()
+    return pa.table(found).to_pylist()
+
+
+MARKED = [key for key in KEYS if key[0].type_name in ("BIGINT", "VARCHAR")]
+
+
+@pytest.mark.parametrize("key", MARKED, ids=lambda key: key[0].type_name)
+def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
+    others = [one for one in EVERY_TYPE if " " not in one[0].name]
+    columns = [key, *(others if key is KEYS[0] else others[:2])]
+    one, other = table(columns, "one"), table(columns, "other")
+    names, direct = [c.name for c, _ in columns], DirectTable(other)
+    for batch, position in ((3, 60), (4, 40), (5, 80)):  # one of them is older
+        changed = [key, *((c, text.replace("n", f"(n + {batch})") if c.name == "tiny" else text) for c, text in columns[1:])]  # fmt: skip
+        op = f"CASE (n + {batch}) % 4 WHEN 0 THEN 'd' WHEN 1 THEN 'c' ELSE 'u' END"
+        source = rows(spark, changed, f"n % {batch - 1} = 0", position, op)
+        spark_merge(one, source, merge.mirror_plan(names, ("id",)))
+        assert marking(direct, source, batch)
+    expected, found = (t.frame().orderBy("id") for t in (one, other))
+    assert_df_equality(found, expected, ignore_nullable=True)
+    assert by_delta_rs(other, "SELECT count(*) n FROM t") == [{"n": expected.count()}]
+    assert "deletionVectors" in direct.features()
+    assert direct.features() <= WRITABLE
+    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 5, 0).version
+
+
+def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, table):
+    columns = [(column("id"), "n"), (column("a"), "n")]
+    target = table(columns)
+    direct = DirectTable(target)
+    marking(direct, rows(spark, columns, "n < 20", 60, "IF(n < 10, 'd', 'u')"), 3)
+    newer = rows(spark, columns, "n BETWEEN 5 AND 15", 70, "'u'")
+    assert direct_merge(target, newer, 4, direct=direct)
+    spark_merge(target, rows(spark, columns, "n BETWEEN 8 AND 16", 80, "'d'"), merge.mirror_plan(["id", "a"], ("id",)))  # fmt: skip
+    marking(direct, rows(spark, columns, "n BETWEEN 7 AND 9", 90, "'c'"), 5)
+    target.delta().delete("id = 30")
+    wanted = [5, 6, 7, 8, 9, *range(17, 30), *range(31, 40)]
+    assert [row.id for row in target.frame().orderBy("id").collect()] == wanted
+    assert [row["id"] for row in by_delta_rs(target, "SELECT id FROM t ORDER BY id")] == wanted
+    vectors = [one.get("deletionVector") for one in direct_files(target)]
+    assert {one["storageType"] for one in vectors if one} == {"i"}
+
+
+def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(spark, folder):
+    columns = [(column("row"), "n % 7"), (column("change", "VARCHAR", 9), "n || 'x'"), (column("place"), "n")]  # fmt: skip
+    target = LakeTable(spark, str(folder / "pair"))
+    version = SchemaVersion(TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("row", "change"), "")  # fmt: skip
+    target.create(version, ("row", "change"))
+    direct = DirectTable(target)
+    for batch, where, op in ((1, "n < 40", "'c'"), (2, "n BETWEEN 20 AND 50", "IF(n < 30, 'd', 'u')")):  # fmt: skip
+        made = rows(spark, columns, where, 50 + batch, op).toArrow()
+        Committer(1).once(
+            direct,
+            Identity(APP, batch),
+            lambda made=made: mark(direct, made, ("row", "change"), folder / "s", always=True),
+        )
+    wanted = [*range(1, 20), *range(30, 51)]
+    assert [row.place for row in target.frame().orderBy("place").collect()] == wanted
+
+
+def test_files_with_marked_rows_outlive_the_versions_that_had_them_whole(spark, small):
+    direct = DirectTable(small)
+    marking(direct, source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
+    marking(direct, source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
+    before = small.frame().orderBy("id").localCheckpoint()
+    direct.vacuum(0)
+    assert_df_equality(small.frame().orderBy("id"), before)
+    assert len(by_delta_rs(small, "SELECT id FROM t")) == before.count() == 40
+    marking(direct, source_of(spark, "n = 20", 80, "'d'"), 5)
+    assert small.frame().count() == 39
+
+
+def direct_files(target):
+    direct = DirectTable(target)
+    direct.version()
+    return direct.live().files.values()
+
+
+def test_a_table_with_marked_rows_follows_a_rename_and_is_merged_into_afterwards(spark, table):
+    before = [(column("id"), "n"), (column("a"), "n")]
+    target = table(before)
+    direct = DirectTable(target)
+    marking(direct, rows(spark, before, "n < 10", 54, "IF(n < 5, 'd', 'u')"), 3)
+    after = [column("id"), column("b")]
+    version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("id",), "ALTER TABLE t RENAME COLUMN a TO b")  # fmt: skip
+    plan = evolve.plan(
+        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    )
+    Committer(1).once(
+        target, Identity(APP, 3, 1), lambda: target.change_columns(plan, target.describe())
+    )
+    columns = [(column("id"), "n"), (column("b"), "-n")]
+    source = rows(spark, columns, "n IN (2, 7, 20)", 60, "'u'")
+    assert mark_of(direct, source) is None, "its columns have other names in the files"
+    direct_merge(target, source, 4, direct=direct)
+    wanted = {n: -n if n in (2, 7, 20) else n for n in (2, *range(5, 40))}
+    assert {row.id: row.b for row in target.frame().collect()} == wanted
+    found = by_delta_rs(target, "SELECT id, b FROM t")
+    assert {row["id"]: row["b"] for row in found} == wanted
+
+
+def mark_of(direct, source):
+    direct.version()
+    with direct.identified(APP, Marker(1, 4, 0).version, ""):
+        return mark(direct, source.toArrow(), ("id",), Path(direct.path) / "none", always=True)
+
+
+def test_a_batch_that_changes_no_row_makes_no_version(spark, table):
+    columns = [(column("id"), "n"), (column("a"), "n")]
+    target = table(columns)
+    direct = DirectTable(target)
+    before = direct.version()
+    marking(direct, rows(spark, columns, "n < 20", 40, "'u'"), 3)
+    assert direct.version() == before
+
+
+def test_a_table_whose_log_was_put_into_a_checkpoint_is_marked_as_before(spark, table):
+    columns = [(column("id"), "n"), (column("a", "VARCHAR", 9), "n || 'x'")]
+    target = table(columns)
+    for batch in range(3, 3 + 2 * CHECKPOINT_EVERY):
+        # By another process each time, which knows nothing but the log.
+        marking(DirectTable(target), rows(spark, columns, f"n = {batch}", 60 + batch, "'u'"), batch)
+    found = sorted((Path(target.path) / "_delta_log").glob("*.checkpoint.parquet"))
+    assert found
+    direct = DirectTable(target)
+    direct.version()
+    live = direct.live()
+    log = Path(target.path) / "_delta_log"
+    (log / f"{int(found[-1].name[:20]):020d}.json").unlink()  # the checkpoint alone has it
+    again = LiveFiles(Path(target.path))
+    again.read_to(direct.version())
+    assert again.files == live.files
+    assert again.protocol == live.protocol
+    assert again.metadata["schemaString"] == live.metadata["schemaString"]
+    assert target.frame().count() == 39 + 3  # 40, 41 and 42 are new
+
+
 def test_a_table_with_mapped_columns_is_written_right(spark, table):
     before = [(column("id"), "n"), (column("a"), "n"), (column("b", "VARCHAR", 9), "n || 'b'")]
     target = table(before)
@@ -159,9 +314,9 @@ def small(table):
     return table([(column("id"), "n"), (column("v", "VARCHAR", 9), "n || ''")])
 
 
-def source_of(spark, where, position):
+def source_of(spark, where, position, op="'u'"):
     return rows(
-        spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, position, "'u'"
+        spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, position, op
     )
 
 
@@ -189,7 +344,7 @@ def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):
 def test_it_knows_its_size_and_that_the_table_needs_nothing_special(small, folder):
     direct = DirectTable(small)
     files = [file.stat().st_size for file in (folder / "t").glob("*.parquet")]
-    assert (direct.size(), direct.features()) == (sum(files), frozenset())
+    assert (direct.size(), direct.features()) == ((sum(files), 39), frozenset())
 
 
 def test_a_successor_s_fence_stops_a_merge_that_has_not_seen_it_and_one_that_has(spark, small):

@@ -23,7 +23,7 @@ def read(path: Path, version: int | None = None) -> pa.Table:
     features = set(protocol.reader_features or ()) - _PLAIN
     if protocol.min_reader_version == 1 or (protocol.reader_features and not features):
         return table.to_pyarrow_table()
-    if features == {"columnMapping"}:
+    if features <= {"columnMapping", "deletionVectors"}:
         found = QueryBuilder().register("t", table).execute("SELECT * FROM t")
         return pa.table(found.read_all())
     reader = _spark().read.format("delta").option("versionAsOf", table.version())

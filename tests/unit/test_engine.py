@@ -4,7 +4,19 @@ import pytest
 
 from ingest.cli.plans import plan_table
 from ingest.connector import Plan
-from ingest.engine import MAX_BYTES, MAX_TABLE, Choice, MergeFacts, choose, features, may_prune
+from ingest.engine import (
+    MARKS_PAY,
+    MAX_BYTES,
+    MAX_MARKED,
+    MAX_TABLE,
+    Choice,
+    MergeFacts,
+    choose,
+    features,
+    marks_pay,
+    may_mark,
+    may_prune,
+)
 from ingest.planning import PipelinePlan
 
 SMALL = MergeFacts(
@@ -49,6 +61,28 @@ def test_what_is_large_is_spark_s_unless_delta_rs_is_asked_for(facts):
 
 def test_the_pipeline_file_has_the_last_word_for_spark():
     assert choose("spark", SMALL).engine == "spark"
+
+
+def test_rows_are_marked_where_files_are_large_and_readers_may_know_of_it():
+    large = changed(table_rows=MARKS_PAY)
+    assert may_mark("auto", large, "full")
+    assert not may_mark("auto", changed(table_rows=MARKS_PAY - 1), "full")
+    assert not may_mark("auto", large, "compat")
+    assert not may_mark("delta-rs", large, "full")
+    for key in ((), ("decimal(9,0)",), ("bigint", "binary")):
+        assert not may_mark("auto", changed(table_rows=MARKS_PAY, key=key), "full")
+
+
+def test_who_asks_for_deletion_vectors_gets_them_in_every_table_with_a_key_that_can_be_sought():
+    assert may_mark("deletion-vectors", SMALL, "full")
+    assert not may_mark("deletion-vectors", changed(key=()), "full")
+    assert choose("deletion-vectors", SMALL).engine == "delta-rs"
+
+
+def test_a_few_changes_to_much_are_marked_and_others_are_not():
+    assert marks_pay(MARKS_PAY, MAX_MARKED)
+    assert not marks_pay(MARKS_PAY - 1, 1)
+    assert not marks_pay(MARKS_PAY, MAX_MARKED + 1)
 
 
 def test_only_whole_numbers_are_sought_by_their_range():

@@ -12,6 +12,8 @@ from ingest.layout import (
     MANY_SMALL,
     MOST,
     PARTS,
+    WORN,
+    WORN_ROWS,
     WORTH,
     DataFile,
     Written,
@@ -140,3 +142,26 @@ def test_what_is_in_order_overlaps_nothing_that_is(held):
 @pytest.mark.parametrize(("size", "files"), [(1, 1), (300 * 2**10, 1), (8 * MIB, PARTS)])
 def test_a_small_table_is_cut_into_fewer_files(size, files):
     assert round(10_000 / rows_per_file([DataFile("a", size, 10_000)])) in (0, files)
+
+
+def test_a_file_of_which_many_rows_are_deleted_is_written_anew_and_no_other():
+    files = ranges(PARTS)
+    little, much = replace(files[1], rows=999, deleted=1), replace(files[2], rows=700, deleted=300)
+    found = choose([files[0], little, much, *files[3:]], Written())
+    assert (found.files, found.rows, found.pieces) == ((much,), 700, 1)
+
+
+def test_so_many_deleted_rows_are_too_many_for_any_file():
+    rows = WORN * WORN_ROWS * 2
+    files = ranges(PARTS, rows=rows)
+    worn = replace(files[3], rows=rows - WORN_ROWS - 1, deleted=WORN_ROWS + 1)
+    held = [*files[:3], worn, *files[4:]]
+    assert choose(held, Written()).files == (worn,)
+    assert choose([replace(one, deleted=0) for one in held], Written()) is None
+
+
+def test_a_file_without_the_rows_that_are_worth_it_is_written_anew_with_others_alone():
+    small = [replace(one, rows=0, deleted=1) for one in ranges(MANY_SMALL, 1, 100, start=9000)]
+    large = ranges(PARTS)
+    assert choose([*large, *small[:-1]], Written()) is None
+    assert set(choose([*large, *small], Written()).files) == set(small)

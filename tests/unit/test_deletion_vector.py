@@ -1,0 +1,41 @@
+"""Deletion vectors in the commit: what is written is read, by the protocol's own format."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.deletion_vector import UnreadableError, inline, rows
+
+# As Delta's protocol and its Java and Rust kernels have it.
+KNOWN = {
+    "storageType": "i",
+    "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+    "sizeInBytes": 44,
+    "cardinality": 6,
+}
+
+
+def test_the_protocol_s_own_example_is_read_and_written():
+    assert list(rows(KNOWN)) == [3, 4, 7, 11, 18, 29]
+    assert inline([29, 3, 4, 7, 11, 18]) == KNOWN
+
+
+@given(st.sets(st.one_of(st.integers(0, 300), st.integers(0, 2**32 - 1)), max_size=500))
+def test_what_is_written_is_read(numbers):
+    written = inline(numbers)
+    assert set(rows(written)) == numbers
+    assert written["cardinality"] == len(numbers)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 100_000))
+def test_rows_that_follow_each_other_are_read(first, count):
+    assert list(rows(inline(range(first, first + count)))) == list(range(first, first + count))
+
+
+def test_a_file_without_one_has_no_deleted_row():
+    assert not rows(None)
+
+
+def test_one_in_a_file_of_its_own_is_not_taken_for_ours():
+    with pytest.raises(UnreadableError):
+        rows({**KNOWN, "storageType": "u"})
