@@ -19,7 +19,7 @@ demo: $(READY) ## snapshot, live traffic, two kills on purpose, and the proof: l
 	@$(BIN)/ingest demo
 
 test: check ## everything CI runs: style, types, unit, Spark, and the whole real stack
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests -n 2 --dist loadfile
 
 check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/ruff check .

@@ -133,7 +133,10 @@ def ensure(names: Iterable[str]) -> None:
         if entry.path.exists():
             _verify(entry, entry.path)
     if absent:
-        _fetch(absent)
+        with _only_one(cache_folder() / "fetch"):
+            absent = [entry for entry in absent if not entry.path.exists()]
+            if absent:
+                _fetch(absent)
 
 
 def _verify(entry: Artefact, path: Path) -> None:
@@ -267,7 +270,7 @@ def _unpacked(name: str, keep: object) -> Path:
     home = cache_folder() / f"{entry.artifact}-{entry.version}-{entry.sha256[:12]}"
     listing = home / "SHA256SUMS"
     if not listing.exists():
-        with _only_one_unpacks(home):
+        with _only_one(home):
             if not listing.exists():
                 ensure([name])
                 _unpack(entry, home, keep)
@@ -277,11 +280,12 @@ def _unpacked(name: str, keep: object) -> Path:
 
 
 @contextmanager
-def _only_one_unpacks(home: Path) -> Iterator[None]:
+def _only_one(what: Path) -> Iterator[None]:
+    """One process at a time; others wait, and find it done."""
     import fcntl
 
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with (home.parent / f"{home.name}.lock").open("w") as lock:
+    what.parent.mkdir(parents=True, exist_ok=True)
+    with (what.parent / f"{what.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
