@@ -9,11 +9,15 @@ positions of rows that do.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +64,9 @@ def mark(
         live = direct.live()
         touched = [one for one in live.files.values() if _may_hold(one, rows, key)]
         size = sum(_stats(one).get("numRecords", 0) for one in touched)
+        schema = pa.schema(table.schema().to_arrow())
+        if set(schema.names) != set(rows.schema.names):
+            return None  # a row keeps what it has in columns that the source no longer has
         if not _is_plain(table, live.protocol, list(live.files)):
             return None
         if not always and not marks_pay(size, rows.num_rows):
@@ -67,11 +74,9 @@ def mark(
         gone = {one["path"]: deletion_vector.rows(one.get("deletionVector")) for one in touched}
     except (UnknownLogError, deletion_vector.UnreadableError):
         return None
-    held = [
-        row
-        for one in touched
-        for row in _held(folder / one["path"], one["path"], rows, key, gone[one["path"]])
-    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        look = partial(_held, folder, rows=rows, key=key)
+        held = list(chain.from_iterable(pool.map(look, gone, gone.values())))
     marked, added = _decide(rows, held)
     after = {path: gone[path] | marks for path, marks in marked.items()}
     if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
@@ -121,14 +126,12 @@ def _may_hold(one: Action, rows: pa.Table, key: Sequence[str]) -> bool:
     return bool(pc.any(within).as_py())
 
 
-def _held(
-    file: Path, path: str, rows: pa.Table, key: Sequence[str], gone: BitMap
-) -> Iterator[_Held]:
+def _held(folder: Path, path: str, gone: BitMap, rows: pa.Table, key: Sequence[str]) -> list[_Held]:
     """Rows of one file that have a key of these rows and are not deleted."""
     wanted = rows.select(list(key)).rename_columns(list(map(str, range(len(key)))))
     numbered = wanted.append_column("change", pa.array(range(rows.num_rows)))
-    first = 0
-    with pq.ParquetFile(file, memory_map=True) as parquet:
+    first, kept = 0, list[_Held]()
+    with pq.ParquetFile(folder / path, memory_map=True) as parquet:
         for group in range(parquet.num_row_groups):
             keys = parquet.read_row_group(group, columns=list(key)).select(list(key))
             found = _alike(keys.rename_columns(wanted.schema.names).cast(wanted.schema), numbered)
@@ -138,8 +141,9 @@ def _held(
                 held = pc.struct_field(meta[RESERVED_COLUMN], "position")
                 positions = held.take(pa.array([row for row, _ in alive], pa.int64())).to_pylist()
                 for (row, change), position in zip(alive, positions, strict=True):
-                    yield _Held(path, first + row, tuple(position.values()), change)
+                    kept.append(_Held(path, first + row, tuple(position.values()), change))
             first += keys.num_rows
+    return kept
 
 
 def _alike(keys: pa.Table, wanted: pa.Table) -> list[tuple[int, int]]:
@@ -179,14 +183,8 @@ def _written(table: DeltaTable, folder: Path, work: Path, rows: pa.Table) -> lis
         return []
     as_table(work, table, ())
     schema = pa.schema(table.schema().to_arrow())
-    columns = [
-        rows[one.name].cast(one.type)
-        if one.name in rows.schema.names
-        else pa.nulls(rows.num_rows, one.type)
-        for one in schema
-    ]
-    whole = pa.table(columns, schema=schema)
-    write_deltalake(work, whole, mode="append", writer_properties=COMPRESSION)
+    typed = pa.table([rows[one.name].cast(one.type) for one in schema], schema=schema)
+    write_deltalake(work, typed, mode="append", writer_properties=COMPRESSION)
     adds = [action["add"] for action in table_actions(work) if "add" in action]
     for add in adds:
         link(work / add["path"], folder / add["path"])

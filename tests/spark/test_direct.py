@@ -239,6 +239,14 @@ def test_a_table_with_marked_rows_follows_a_rename_and_is_merged_into_afterwards
     assert {row["id"]: row["b"] for row in found} == wanted
 
 
+def test_rows_that_keep_a_column_the_source_no_longer_has_are_not_marked(spark, table):
+    columns = [(column("id"), "n"), (column("a"), "n")]
+    target = table(columns)
+    source = rows(spark, columns[:1], "n < 5", 60, "'u'")
+    assert mark_of(DirectTable(target), source) is None
+    assert target.version() == 2
+
+
 def mark_of(direct, source):
     direct.version()
     with direct.identified(APP, Marker(1, 4, 0).version, ""):
