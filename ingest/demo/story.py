@@ -117,7 +117,7 @@ class Demo:
         assert entry is not None
         self.view.say(
             f"batch {entry.batch_id} is published: "
-            f"{entry.changes:,} rows in {len(entry.tables)} tables"
+            f"{entry.changes:,} rows in {len(entry.tables)} table{'s'[: len(entry.tables) > 1]}"
         )
 
     def _live(

@@ -165,7 +165,9 @@ class Lab:
         content = yaml.safe_load(self.file.read_text())
         conf = {**CONF}
         conf["spark.driver.defaultJavaOptions"] += f" {self.java_options}"
-        spark = {"driver_memory": "1g", "trigger_seconds": 0.2, "conf": conf}
+        spark: dict[str, Any] = {"driver_memory": "1g", "trigger_seconds": 0.2, "conf": conf}
+        if engine := os.environ.get("INGEST_MERGE_ENGINE"):
+            spark["merge_engine"] = engine
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
         self.file.write_text(yaml.safe_dump(content))
