@@ -17,8 +17,6 @@ import time
 import uuid
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 from arro3.core import RecordBatch, Table
@@ -30,13 +28,11 @@ from ingest.failpoints import reached
 from ingest.layout import DataFile, Rewrite
 from ingest.live_files import UnknownLogError
 from ingest.names import quoted_for_delta_rs
-from ingest.storage import LocalFiles, local_folder
-from ingest.table_log import commit_name
+from ingest.storage import local_folder
+from ingest.table_log import Action, write
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 """What a log writes as it is. Others it encodes, in more than one way."""
-
-_Action = dict[str, Any]
 
 
 def files(
@@ -92,7 +88,8 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: 
     work = scratch / uuid.uuid4().hex
     try:
         vectors = _vectors(direct)
-        as_table(work / "from", table, rewrite.files, vectors)
+        gone = [_file(one, vectors) for one in rewrite.files]
+        as_table(work / "from", table, gone)
         for path in paths:
             link(folder / path, work / "from" / path)
         as_table(work / "to", table, ())
@@ -105,7 +102,6 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str], scratch: 
         for add in added:
             link(work / "to" / add["path"], folder / add["path"])
         reached("files_rewritten", 0, direct.path)
-        gone = [_file(one, vectors) for one in rewrite.files]
         done = _commit(folder, table.version() + 1, gone, added)
         if not done:
             for add in added:
@@ -142,15 +138,10 @@ def _sorted(folder: Path, rewrite: Rewrite, key: Sequence[str]) -> Iterator[Tabl
         yield Table.from_batches(held)
 
 
-def as_table(
-    folder: Path,
-    like: DeltaTable,
-    files: Sequence[DataFile],
-    vectors: Mapping[str, Descriptor] = MappingProxyType({}),
-) -> None:
-    """A table of the same kind, of these files. ``vectors``: by path, of those that have one."""
+def as_table(folder: Path, like: DeltaTable, files: Sequence[Action]) -> None:
+    """A table of the same kind, of these files."""
     protocol, facts = like.protocol(), like.metadata()
-    asked: _Action = {
+    asked: Action = {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
     }
@@ -166,18 +157,16 @@ def as_table(
         "configuration": facts.configuration,
         "createdTime": facts.created_time,
     }
-    adds = [
-        {"add": {**_file(one, vectors), "modificationTime": 0, "dataChange": True}} for one in files
-    ]
-    _write(folder, 0, [{"protocol": asked}, {"metaData": metadata}, *adds])
+    adds = [{"add": {**one, "modificationTime": 0, "dataChange": True}} for one in files]
+    write(folder, 0, [{"protocol": asked}, {"metaData": metadata}, *adds])
 
 
-def _file(one: DataFile, vectors: Mapping[str, Descriptor]) -> _Action:
+def _file(one: DataFile, vectors: Mapping[str, Descriptor]) -> Action:
     marked = {"deletionVector": vectors[one.path]} if one.path in vectors else {}
     return {"path": one.path, "size": one.bytes, "partitionValues": {}, **marked}
 
 
-def _commit(folder: Path, version: int, gone: Sequence[_Action], added: Sequence[_Action]) -> bool:
+def _commit(folder: Path, version: int, gone: Sequence[Action], added: Sequence[Action]) -> bool:
     now = time.time_ns() // 1_000_000
     info = {"timestamp": now, "operation": "OPTIMIZE", "operationParameters": {"predicate": "[]"}}
     removed = {"deletionTimestamp": now, "dataChange": False, "extendedFileMetadata": True}
@@ -186,15 +175,10 @@ def _commit(folder: Path, version: int, gone: Sequence[_Action], added: Sequence
         *({"remove": {**one, **removed}} for one in gone),
         *({"add": {**add, "dataChange": False}} for add in added),
     ]
-    return _write(folder, version, actions)
+    return write(folder, version, actions)
 
 
-def _write(folder: Path, version: int, actions: Sequence[_Action]) -> bool:
-    text = "".join(json.dumps(action) + "\n" for action in actions)
-    return LocalFiles(str(folder)).create(commit_name(version), text)
-
-
-def table_actions(folder: Path) -> Iterator[_Action]:
+def table_actions(folder: Path) -> Iterator[Action]:
     """All actions of a small table's log, in order."""
     for file in sorted((folder / "_delta_log").glob("*.json")):
         yield from map(json.loads, file.read_text().splitlines())

@@ -10,7 +10,6 @@ successor's fence included, makes it fail (capability test).
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,17 +26,18 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError
 
+from ingest import table_log
 from ingest.engine import features
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.ledger import queried
-from ingest.live_files import Action, LiveFiles
+from ingest.live_files import LiveFiles
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, Marker
 from ingest.start_facts import Foreign
-from ingest.storage import LocalFiles, local_folder
+from ingest.storage import local_folder
 from ingest.table import LakeTable
-from ingest.table_log import Seen, commit_name, is_there
+from ingest.table_log import Action, Seen, is_there
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -82,9 +82,7 @@ class DirectTable:
         """See ``LakeTable.commits``."""
         folder = local_folder(self.path)
         for version in range(start, self.version() + 1):
-            file = folder / commit_name(version)
-            text = file.read_text() if file.exists() else ""
-            yield version, [json.loads(line) for line in text.splitlines()]
+            yield version, table_log.read(folder, version) or []
 
     def delta(self) -> Any:
         """The table as Spark's Delta has it."""
@@ -182,10 +180,8 @@ class DirectTable:
                 info["userMetadata"] = note
             txn = {"appId": app_id, "version": version, "lastUpdated": now}
             whole = [{"commitInfo": info}, {"txn": txn}, *actions]
-            text = "".join(json.dumps(action) + "\n" for action in whole)
-            name = commit_name(table.version() + 1)
-            if not LocalFiles(self.path).create(name, text):
-                raise CommitFailedError(f"{name} is there")
+            if not table_log.write(local_folder(self.path), table.version() + 1, whole):
+                raise CommitFailedError("somebody else was quicker")
             table.update_incremental()
             self._note_written(rows)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
+from ingest.evolve import Profile
+
 Engine = Literal["spark", "delta-rs", "deletion-vectors"]
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 
@@ -120,7 +122,7 @@ written anew."""
 _MARKABLE = (*_ORDERED, "string")
 
 
-def may_mark(wanted: Wanted, facts: MergeFacts, profile: str) -> bool:
+def may_mark(wanted: Wanted, facts: MergeFacts, profile: Profile) -> bool:
     """True when a MERGE may mark rows as deleted instead of writing their files anew. Not every reader knows
     deletion vectors, so ``profile: compat`` has none (docs/readers.md).
     """

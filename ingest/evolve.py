@@ -38,7 +38,7 @@ _IMPLICIT = {
 
 
 Profile = Literal["standard", "compat"]
-"""``compat``: neither column mapping nor type widening, so what would need them is a rewrite."""
+"""``compat``: neither column mapping nor type widening nor deletion vectors, so what would need them is a rewrite."""
 
 
 @dataclass(frozen=True)

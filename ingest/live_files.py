@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ingest.table_log import commit_name
-
-Action = dict[str, Any]
+from ingest import table_log
+from ingest.table_log import Action
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
@@ -45,10 +44,10 @@ class LiveFiles:
         if self.version > version:
             raise UnknownLogError(f"its checkpoint is newer than version {version}")
         for number in range(self.version + 1, version + 1):
-            file = self.folder / commit_name(number)
-            if not file.exists():
+            actions = table_log.read(self.folder, number)
+            if actions is None:
                 raise UnknownLogError(f"version {number} is no longer there")
-            self._take(list(map(json.loads, file.read_text().splitlines())))
+            self._take(actions)
             self.version = number
 
     def _take(self, actions: Iterable[Mapping[str, Any]]) -> None:

@@ -32,9 +32,10 @@ from ingest.compaction import PLAIN_PATH, as_table, link, table_actions
 from ingest.deletion_vector import FEATURE, PROPERTY
 from ingest.direct import COMPRESSION, DirectTable
 from ingest.engine import MAX_MARKS, marks_pay
-from ingest.live_files import Action, UnknownLogError
+from ingest.live_files import UnknownLogError
 from ingest.names import RESERVED_COLUMN
 from ingest.storage import local_folder
+from ingest.table_log import Action
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 
@@ -86,7 +87,10 @@ def mark(
         return because
     work = scratch / uuid.uuid4().hex
     try:
-        adds = _written(table, folder, work, rows.take(pa.array(added, pa.int64())))
+        adds = []
+        if added:
+            typed = _typed(rows.take(pa.array(added, pa.int64())), schema)
+            adds = _written(table, folder, work, typed)
         now = time.time_ns() // 1_000_000
         actions = [
             *_enabled(live.protocol, live.metadata),
@@ -177,14 +181,14 @@ def _decide(rows: pa.Table, held: Sequence[_Held]) -> tuple[dict[str, BitMap], l
     return marked, sorted(change for change in {*added, *unmatched} if ops[change] != "d")
 
 
+def _typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.table([rows[one.name].cast(one.type) for one in schema], schema=schema)
+
+
 def _written(table: DeltaTable, folder: Path, work: Path, rows: pa.Table) -> list[Action]:
     """The rows as files of the table that no version names yet."""
-    if not rows.num_rows:
-        return []
     as_table(work, table, ())
-    schema = pa.schema(table.schema().to_arrow())
-    typed = pa.table([rows[one.name].cast(one.type) for one in schema], schema=schema)
-    write_deltalake(work, typed, mode="append", writer_properties=COMPRESSION)
+    write_deltalake(work, rows, mode="append", writer_properties=COMPRESSION)
     adds = [action["add"] for action in table_actions(work) if "add" in action]
     for add in adds:
         link(work / add["path"], folder / add["path"])

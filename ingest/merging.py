@@ -13,6 +13,7 @@ from ingest import collected, dedup, marking, merge, multiset, quarantine
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.engine import Choice, MergeFacts, Wanted, choose, may_mark, may_prune
+from ingest.evolve import Profile
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, compaction_path, quarantine_path, quoted_for_delta_rs
@@ -53,7 +54,7 @@ class Merging:
     committer: Committer
     lake: str
     wanted: Wanted
-    profile: str = "full"
+    profile: Profile
     choices: dict[str, Choice] = field(default_factory=dict)
     """By table's path: what made its last MERGE, and why."""
     _opened: dict[str, DirectTable] = field(default_factory=dict)

@@ -7,9 +7,17 @@ something new, and the folder is kept short.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from ingest.storage import LocalFiles
+
+Action = dict[str, Any]
+"""A line of a commit, as Delta's protocol has it."""
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _NUMBERED = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
@@ -36,6 +44,21 @@ class Seen:
 def is_there(table: Path, version: int) -> bool:
     """True when a table's log holds this commit."""
     return (table / commit_name(version)).exists()
+
+
+def read(table: Path, version: int) -> list[Action] | None:
+    """A commit's actions; None where a table's log does not hold it."""
+    try:
+        text = (table / commit_name(version)).read_text()
+    except FileNotFoundError:
+        return None
+    return list(map(json.loads, text.splitlines()))
+
+
+def write(table: Path, version: int, actions: Iterable[Action]) -> bool:
+    """Make this commit; False when there is one of that number."""
+    text = "".join(json.dumps(action) + "\n" for action in actions)
+    return LocalFiles(str(table)).create(commit_name(version), text)
 
 
 def cut(table: Path, keep: int) -> int:

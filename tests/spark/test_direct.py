@@ -412,7 +412,7 @@ def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, f
     )
     table.create(version, ("id",))
     assert table.describe().columns == {"id": "int"}
-    merging = Merging(spark, Committer(1), str(folder), "auto")
+    merging = Merging(spark, Committer(1), str(folder), "auto", "standard")
     rows_of_one = spark.sql("SELECT 'c' op, 7 id").selectExpr(
         "op",
         f"CAST(named_struct('e', 0, 'f', 1, 'p', 60, 'r', 0, 'q', 1) AS {SQL_TYPE}) AS position",

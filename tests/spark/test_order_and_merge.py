@@ -113,7 +113,10 @@ ENGINES = ["spark", "delta-rs"]
 def mirror(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
-    merging, batches = Merging(spark, Committer(1), str(tmp_path), request.param), count(1)
+    merging, batches = (
+        Merging(spark, Committer(1), str(tmp_path), request.param, "standard"),
+        count(1),
+    )
 
     def apply(*rows):
         made = changes(spark, list(rows))
@@ -155,7 +158,10 @@ def test_the_same_changes_again_change_nothing(mirror):
 def bag(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
-    merging, batches = Merging(spark, Committer(1), str(tmp_path), request.param), count(1)
+    merging, batches = (
+        Merging(spark, Committer(1), str(tmp_path), request.param, "standard"),
+        count(1),
+    )
     waiting = str(tmp_path / "_ingest" / "quarantine")
 
     def apply(*rows):

@@ -65,17 +65,17 @@ def test_the_pipeline_file_has_the_last_word_for_spark():
 
 def test_rows_are_marked_where_files_are_large_and_readers_may_know_of_it():
     large = changed(table_rows=MARKS_PAY)
-    assert may_mark("auto", large, "full")
-    assert not may_mark("auto", changed(table_rows=MARKS_PAY - 1), "full")
+    assert may_mark("auto", large, "standard")
+    assert not may_mark("auto", changed(table_rows=MARKS_PAY - 1), "standard")
     assert not may_mark("auto", large, "compat")
-    assert not may_mark("delta-rs", large, "full")
+    assert not may_mark("delta-rs", large, "standard")
     for key in ((), ("decimal(9,0)",), ("bigint", "binary")):
-        assert not may_mark("auto", changed(table_rows=MARKS_PAY, key=key), "full")
+        assert not may_mark("auto", changed(table_rows=MARKS_PAY, key=key), "standard")
 
 
 def test_who_asks_for_deletion_vectors_gets_them_in_every_table_with_a_key_that_can_be_sought():
-    assert may_mark("deletion-vectors", SMALL, "full")
-    assert not may_mark("deletion-vectors", changed(key=()), "full")
+    assert may_mark("deletion-vectors", SMALL, "standard")
+    assert not may_mark("deletion-vectors", changed(key=()), "standard")
     assert choose("deletion-vectors", SMALL).engine == "delta-rs"
 
 
