@@ -2,11 +2,13 @@
 
     PYTHONPATH=. .venv/bin/python -m bench.layout --keys recent
     PYTHONPATH=. .venv/bin/python -m bench.layout --keys zipf
+    PYTHONPATH=. .venv/bin/python -m bench.layout --only ingest --batches 2000 --young
 
 Prints, for each contestant: bytes written over all batches (data, logs and checkpoints, the manifest, too), the
 median time of the batches from the 20th to the 30th and of the last ten, live files, and a full scan's time beside
-that of a copy which was compacted afresh, by Spark and by delta-rs. Ends with an error when a table is not what the
-changes make of it.
+that of a copy which was compacted afresh, by Spark and by delta-rs. With ``--young`` the last eleven batches take
+turns with the batches 20 to 30 of a second lake: what age costs, whatever else the machine did an hour ago. Ends with
+an error when a table is not what the changes make of it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from bench.merges import verify
 from bench.stacks import fresh_spark
 from bench.workload import Workload
 
+YOUNG = range(19, 30)
+"""The batches of a young lake that the last ones of an old lake are held against: the 20th to the 30th."""
+
 SUM = "sum(id) a, sum(customer) b, sum(amount) c, count(status) d, count(note) e, sum(changed) f"
 
 
@@ -39,6 +44,9 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--scans", type=int, default=7)
     parser.add_argument("--only", nargs="*", default=["stock", "ingest"])
+    parser.add_argument(
+        "--young", action="store_true", help="the last batches take turns with a young lake's"
+    )
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
     with fresh_spark() as (spark, folder):
@@ -53,7 +61,7 @@ def main() -> None:
         before = {who: _bytes(one.folder) for who, one in contestants.items()}
         took: dict[str, list[float]] = {who: [] for who in contestants}
         changed = 0
-        for number in range(given.batches):
+        for number in range(given.batches - (len(YOUNG) if given.young else 0)):
             messages = work.batch(folder / "batch.parquet")
             changed += messages.stat().st_size
             for who, contestant in contestants.items():
@@ -62,8 +70,13 @@ def main() -> None:
                 took[who].append(time.perf_counter() - started)
             if number % 20 == 0:
                 print(
-                    f"batch {number}: " + ", ".join(f"{w} {t[-1]:.2f} s" for w, t in took.items())
+                    f"batch {number}: " + ", ".join(f"{w} {t[-1]:.2f} s" for w, t in took.items()),
+                    flush=True,
                 )
+        if given.young:
+            old = contestants["ingest"]
+            assert isinstance(old, Ingest)
+            beside_young(spark, folder, work, old, given.batches)
         verify(work, contestants)
         print(f"\n{given.batches} batches of {given.changes} changes, keys {given.keys}")
         found = {}
@@ -82,6 +95,40 @@ def main() -> None:
             print(f"bytes written: {ratio:.3f} of stock's; the messages have {changed:,} bytes")
         if given.json:
             given.json.write_text(json.dumps({"keys": given.keys, "took": took, "found": found}))
+
+
+def beside_young(
+    spark: SparkSession, folder: Path, work: Workload, old: Ingest, batches: int
+) -> None:
+    """The old lake's last batches and a young one's, in turns: medians, of each stage too, and their ratio."""
+    fresh = Workload(work.tables, work.rows, work.changes, keys=work.keys)
+    fresh.fill(spark, folder / "young", ours=True)
+    young = Ingest(spark, folder / "young", fresh)
+    for _ in range(YOUNG.start):
+        young.take(fresh.batch(folder / "young.parquet"), fresh.names)
+    took: dict[str, list[float]] = {"old": [], "young": []}
+    stages: dict[str, list[dict[str, float]]] = {"old": [], "young": []}
+    for number in YOUNG:
+        turns = {
+            "old": (old, work.batch(folder / "batch.parquet")),
+            "young": (young, fresh.batch(folder / "young.parquet")),
+        }
+        for who in sorted(turns, reverse=number % 2 == 0):
+            contestant, messages = turns[who]
+            started = time.perf_counter()
+            contestant.take(messages, work.names)
+            took[who].append(time.perf_counter() - started)
+            assert contestant.batches.newest is not None
+            stages[who].append(dict(contestant.batches.newest.stages))
+    verify(fresh, {"young": young})
+    late, early = statistics.median(took["old"]), statistics.median(took["young"])
+    print(
+        f"batches {batches - len(YOUNG) + 1}–{batches}: {late:.3f} s, batches {YOUNG.start + 1}–{YOUNG.stop} "
+        f"of a young lake between them: {early:.3f} s, {late / early:.3f} x  {json.dumps(took)}"
+    )
+    for who, found in stages.items():
+        typical = {stage: statistics.median(one[stage] for one in found) for stage in found[0]}
+        print(who, ", ".join(f"{stage} {seconds:.3f}" for stage, seconds in typical.items()))
 
 
 def _bytes(folder: Path) -> dict[str, int]:

@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,11 +35,9 @@ PLAIN_PATH = re.compile(r"[A-Za-z0-9_.=/-]+")
 """What a log writes as it is. Others it encodes, in more than one way."""
 
 
-def files(
-    direct: DirectTable, column: str | None, known: Container[str] | None = None
-) -> list[DataFile]:
+def files(direct: DirectTable, column: str | None) -> list[DataFile]:
     """The files of a table, with their range of this column; none where a file does not say how many rows it
-    has, or its deletion vector is not one of ours. ``known``: those that are not hot.
+    has, or its deletion vector is not one of ours.
     """
     found = pa.table(direct.known().get_add_actions(flatten=True)).to_pylist()
     try:
@@ -56,8 +54,7 @@ def files(
             one["num_records"] - deleted.get(one["path"], 0),
             one.get(f"min.{column}"),
             one.get(f"max.{column}"),
-            known is not None and one["path"] not in known,
-            deleted.get(one["path"], 0),
+            deleted=deleted.get(one["path"], 0),
         )
         for one in found
     ]

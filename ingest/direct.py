@@ -142,8 +142,8 @@ class DirectTable:
         if rows.num_rows:
             self._commit(act)
 
-    def append(self, rows: pa.Table) -> None:
-        """Add rows as the next version.
+    def append(self, rows: pa.Table, how: WriterProperties = COMPRESSION) -> None:
+        """Add rows as the next version; ``how`` their file is written.
 
         Raises :class:`LeaseLostError` or :class:`ForeignCommitError` when somebody else has committed.
         """
@@ -153,7 +153,7 @@ class DirectTable:
                 table,
                 rows,
                 mode="append",
-                writer_properties=COMPRESSION,
+                writer_properties=how,
                 commit_properties=properties,
                 post_commithook_properties=_NO_HOOKS,
             )

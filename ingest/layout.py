@@ -9,7 +9,7 @@ MERGEs show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -25,15 +25,19 @@ MANY_SMALL = 8
 """So many files below half the size that is wanted, to which no changes come, are put together, whatever their
 keys are."""
 
-WORTH = 4
+WORTH = 3
 """MERGEs must have written so many times the rows that are out of order, before these are written once more: what
-order costs is at most a quarter of what MERGEs cost, and less each time it turns out not to help."""
+order costs is at most a third of what MERGEs cost, and less each time it turns out not to help."""
 
 MOST = 32 * 2**20
 """Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
 wrote are not too many either."""
 
 _MOST_PATIENCE = 64
+
+QUIET = 64
+"""MERGEs after which a file that none of them marked a row of is written anew without those deleted before: changes
+have moved on, and who reads the table shall not pay for where they were."""
 
 WORN, WORN_ROWS = 8, 8_192
 """A file of which one row in so many, or so many rows, are deleted (``deletion_vector``) is written anew without
@@ -43,7 +47,8 @@ them: who reads it reads them, too, and each commit that deletes more of them na
 @dataclass(frozen=True)
 class DataFile:
     """A file of a table. ``low``, ``high``: of the key's first column; None where nothing is known of it.
-    ``rows``: that are not deleted; ``deleted``: of others. ``hot``: a MERGE wrote it lately.
+    ``rows``: that are not deleted; ``deleted``: of others. ``hot``: a MERGE wrote it lately. ``quiet``: rows of
+    it are deleted, and none lately.
     """
 
     path: str
@@ -53,6 +58,35 @@ class DataFile:
     high: Any = None
     hot: bool = False
     deleted: int = 0
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen of a table's files. ``since``: by path, how many rows were deleted, and how many MERGEs the
+    table had had when that was first seen; None before the first look.
+    """
+
+    since: Mapping[str, tuple[int, int]] | None = None
+
+    def then(self, files: Sequence[DataFile], merges: int) -> tuple[list[DataFile], Look]:
+        """The next look: files with what the two together say of them. ``merges``: so many by now."""
+        before = self.since or {}
+        now = {
+            one.path: then
+            if (then := before.get(one.path)) is not None and then[0] == one.deleted
+            else (one.deleted, merges)
+            for one in files
+        }
+        known = [
+            replace(
+                one,
+                hot=self.since is not None and one.path not in before,
+                quiet=one.deleted > 0 and merges - now[one.path][1] >= QUIET,
+            )
+            for one in files
+        ]
+        return known, Look(now)
 
 
 @dataclass(frozen=True)
@@ -124,8 +158,9 @@ def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
 
 
 def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
-    """Files that are more than twice too large or whose range of keys is not theirs alone, by their keys.
-    Ranges may touch: rows of a key of several columns may have the first in common.
+    """Files that are more than twice too large or whose range of keys is not theirs alone, by their keys; where a
+    MERGE came to one of them lately, for the others cost none anything. Ranges may touch: rows of a key of several
+    columns may have the first in common.
     """
     if any(one.low is None or one.high is None for one in files):
         return []
@@ -142,13 +177,12 @@ def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
 
 
 def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:
-    return len(group) > 1 or any(
-        one.rows > 2 * wanted or (one.hot and FINER * one.rows > 2 * wanted) for one in group
-    )
+    is_hot = any(one.hot for one in group)
+    return is_hot and (len(group) > 1 or FINER * group[0].rows > 2 * wanted)
 
 
 def _is_worn(one: DataFile) -> bool:
-    return one.deleted > WORN_ROWS or one.deleted * WORN > one.rows + one.deleted
+    return one.quiet or one.deleted > WORN_ROWS or one.deleted * WORN > one.rows + one.deleted
 
 
 def _together(files: Sequence[DataFile], most: int) -> tuple[DataFile, ...]:

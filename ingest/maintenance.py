@@ -14,7 +14,7 @@ from functools import cached_property
 from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
-from ingest.layout import Written, choose
+from ingest.layout import Look, Written, choose
 from ingest.names import KEY_PROPERTY, compaction_path, maintenance_path, manifest_path
 from ingest.storage import LocalFiles, local_folder
 
@@ -30,14 +30,14 @@ _OF_MANIFEST = (1, 1000)
 
 @dataclass
 class _Known:
-    """Of one table. ``merges``, ``rows``: of all MERGEs by the last look; ``paths``: its files then; ``cut_at``:
-    the version at which its log was cut last.
+    """Of one table. ``merges``, ``rows``: of all MERGEs by the last look; ``cut_at``: the version at which its log
+    was cut last.
     """
 
     written: Written = field(default_factory=Written)
     merges: int = 0
     rows: int = 0
-    paths: set[str] | None = None
+    look: Look = field(default_factory=Look)
     cut_at: int | None = None
 
 
@@ -80,14 +80,13 @@ class Maintenance:
     def _compact(self, direct: DirectTable) -> bool:
         known = self._tables[direct.path]
         merges, rows = direct.merges - known.merges, direct.rows_written - known.rows
-        if merges < LOOK_EVERY:
+        if merges < LOOK_EVERY and known.look.since is not None:
             return False
         known.merges, known.rows = direct.merges, direct.rows_written
         known.written = known.written.and_then(rows, merges)
         direct.version()
         key: list[str] = json.loads(direct.known().metadata().configuration.get(KEY_PROPERTY, "[]"))
-        held = files(direct, key[0] if key else None, known.paths)
-        known.paths = {one.path for one in held}
+        held, known.look = known.look.then(files(direct, key[0] if key else None), direct.merges)
         rewrite = choose(held, known.written)
         if rewrite is None:
             return False
@@ -97,7 +96,7 @@ class Maintenance:
         if rewrite.orders:
             known.written = known.written.in_order(sum(one.rows for one in held))
         direct.version()
-        known.paths = {one.path for one in files(direct, None)}
+        _, known.look = known.look.then(files(direct, None), direct.merges)
         took = time.monotonic() - started
         self._said.append(
             f"{direct.path}: {rewrite.rows:,} rows in {len(rewrite.files)} files put in order, {took:.1f} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import ColumnProperties, DeltaTable, Schema, WriterProperties
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -17,6 +17,17 @@ from ingest.manifest import Entry
 from ingest.names import manifest_path
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
+
+_ONE_ROW = WriterProperties(
+    compression="UNCOMPRESSED",
+    default_column_properties=ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE"),
+    column_properties={
+        "batch_id": ColumnProperties(dictionary_enabled=False, statistics_enabled="CHUNK")
+    },
+)
+"""For a file of one row and 88 columns, most of it what is said of columns: 19 kB, and three quarters of the time, where
+compression, dictionaries and the statistics of all of them make it 30. By ``batch_id`` files are passed over (``ledger``).
+"""
 
 
 class Publisher:
@@ -46,7 +57,7 @@ class Publisher:
             if not self._table.exists():
                 schema = Schema.from_json(_schema().json())
                 DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
-            self._committer.once(direct, identity, lambda: direct.append(_row(entry)))
+            self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
 
 def _row(entry: Entry) -> pa.Table:

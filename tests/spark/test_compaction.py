@@ -157,6 +157,26 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     assert found == {n: "new" if n in changed else str(n) for n in (*range(1, 40), *range(41, 49))}
 
 
+def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
+    spark, small, monkeypatch
+):
+    monkeypatch.setattr(maintenance, "LOOK_EVERY", 1)
+    monkeypatch.setattr(layout, "QUIET", 3)
+    monkeypatch.setattr(layout, "SMALLEST", 1)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
+    direct = DirectTable(small)
+    left, right = sorted(files(direct, "id"), key=lambda one: one.low)
+    held = []
+    for batch, row in enumerate((left.low, right.low, right.low, right.low, right.low), start=1):
+        marking(direct, source_of(spark, f"n = {row}", 60 + batch), batch)
+        upkeep.between_batches([direct])
+        paths = {one.path for one in files(direct, "id")}
+        held.append((left.path in paths, right.path in paths))
+    assert held[:4] == [(True, True)] * 3 + [(False, True)]
+    found = {row.id: row.v for row in small.frame().collect()}
+    assert found == {n: "new" if n in (left.low, right.low) else str(n) for n in range(1, 40)}
+
+
 def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
     direct = DirectTable(small)
     for batch in range(1, 4):

@@ -1,7 +1,7 @@
 """Which files of a table are written anew, and when it pays."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -12,10 +12,12 @@ from ingest.layout import (
     MANY_SMALL,
     MOST,
     PARTS,
+    QUIET,
     WORN,
     WORN_ROWS,
     WORTH,
     DataFile,
+    Look,
     Written,
     choose,
     out_of_order,
@@ -38,7 +40,7 @@ def test_a_table_in_order_is_left_alone_however_much_is_written():
 
 
 def test_files_whose_ranges_overlap_wait_until_merges_have_written_enough():
-    files = [*ranges(PARTS - 1), DataFile("wide", MIB, 1000, 500, 2500)]
+    files = [*ranges(PARTS - 1), DataFile("wide", MIB, 1000, 500, 2500, hot=True)]
     touched = 4_000  # the wide one and those that it overlaps
     assert choose(files, Written(1, WORTH * touched - 1)) is None
     found = choose(files, Written(1, WORTH * touched))
@@ -50,8 +52,10 @@ def test_keys_of_several_columns_may_have_the_first_in_common():
     assert out_of_order(files, 9) == []
 
 
-def test_one_large_file_is_cut_into_parts():
-    found = choose([DataFile("all", 64 * MIB, 64_000, 0, 63_999)], Written(4, 256_000))
+def test_one_large_file_is_cut_into_parts_once_changes_come_to_it():
+    whole, written = DataFile("all", 64 * MIB, 64_000, 0, 63_999), Written(4, 256_000)
+    assert choose([whole], written) is None
+    found = choose([replace(whole, hot=True)], written)
     assert (found.orders, found.rows_per_file) == (True, 64_000 // PARTS)
 
 
@@ -82,7 +86,7 @@ def test_small_files_are_put_together_once_there_are_many_but_not_those_that_mer
 
 
 def test_a_large_table_is_put_in_order_by_parts():
-    files = [DataFile(str(n), MOST // 4, 1000, n, n + 2) for n in range(40)]
+    files = [DataFile(str(n), MOST // 4, 1000, n, n + 2, hot=n == 9) for n in range(40)]
     found = choose(files, Written(merges=10**6, rows=10**9))
     assert [one.path for one in found.files] == ["0", "1", "2", "3"]
 
@@ -133,10 +137,11 @@ def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, 
 
 
 @given(files)
-def test_what_is_in_order_overlaps_nothing_that_is(held):
+def test_what_is_in_order_overlaps_nothing_that_is_but_where_no_changes_come(held):
     loose = set(out_of_order(held, 1000))
     kept = sorted((one for one in held if one not in loose), key=lambda one: (one.low, one.high))
-    assert all(a.high <= b.low for a, b in pairwise(kept))
+    assert all(a.high <= b.low for a, b in combinations(kept, 2) if a.hot or b.hot)
+    assert not loose or any(one.hot for one in loose)
 
 
 @pytest.mark.parametrize(("size", "files"), [(1, 1), (300 * 2**10, 1), (8 * MIB, PARTS)])
@@ -149,6 +154,32 @@ def test_a_file_of_which_many_rows_are_deleted_is_written_anew_and_no_other():
     little, much = replace(files[1], rows=999, deleted=1), replace(files[2], rows=700, deleted=300)
     found = choose([files[0], little, much, *files[3:]], Written())
     assert (found.files, found.rows, found.pieces) == ((much,), 700, 1)
+
+
+def test_a_file_that_changes_have_left_is_written_anew_without_the_rows_they_deleted():
+    files = ranges(PARTS)
+    files[3] = replace(files[3], rows=999, deleted=1)
+    held, look = Look().then(files, 0)
+    for merges in range(4, QUIET, 4):
+        held, look = look.then(files, merges)
+        assert choose(held, Written()) is None
+    held, look = look.then(files, QUIET)
+    assert {one.path for one in choose(held, Written()).files} == {"3"}
+
+
+def test_a_file_that_changes_still_come_to_keeps_its_deleted_rows_until_they_are_many():
+    files, look = ranges(PARTS), Look()
+    for merges in range(0, 3 * QUIET, QUIET // 2):
+        files[3] = replace(files[3], rows=999 - merges // 8, deleted=1 + merges // 8)
+        held, look = look.then(files, merges)
+        assert choose(held, Written()) is None
+
+
+def test_what_was_not_there_at_the_last_look_a_merge_has_written():
+    first, look = Look().then(ranges(2), 0)
+    assert not any(one.hot for one in first)
+    then, _ = look.then(ranges(3), 4)
+    assert [one.hot for one in then] == [False, False, True]
 
 
 def test_so_many_deleted_rows_are_too_many_for_any_file():
