@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest import apply, config, held_back, pipeline, reading, session
+from ingest.batch_report import BatchReport
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
@@ -94,7 +95,7 @@ def measure(stack: Stack, folder: Path, given: Any, spent: dict[str, list[float]
         )
         with file.open("a") as text:
             text.write(f"\nspark: {{max_changes_per_batch: {given.batch}}}\n")
-        batches: list[pipeline.BatchReport] = []
+        batches: list[BatchReport] = []
         started = time.monotonic()
         Run(config.load(file), folder / "spark.log", lambda _: None, batches.append).execute(
             once=True

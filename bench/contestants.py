@@ -20,7 +20,7 @@ import pyarrow.json as paj
 import pyarrow.parquet as pq
 from delta.tables import DeltaTable as SparkDelta
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
@@ -102,7 +102,7 @@ class HandWritten:
         )
         if self._apart:
             source = source.localCheckpoint()
-        values = {name: f"s.{name}" for name in COLUMNS}
+        values: dict[str, str | Column] = {name: f"s.{name}" for name in COLUMNS}
         started = time.perf_counter()
         (
             SparkDelta.forPath(session, str(self.folder / "d" / table))

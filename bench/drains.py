@@ -84,7 +84,10 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             shutil.rmtree(at)
             found[who].append(spent)
             print(f"round {number}: {_line(who, spent, messages)}", flush=True)
-    typical = {who: Spent(*medians(map(_fields, spent))) for who, spent in found.items()}
+    typical = dict[str, Spent]()
+    for who, several in found.items():
+        wall, cpu, memory = medians(map(_fields, several))
+        typical[who] = Spent(wall, cpu, int(memory))
     print(
         f"\nabout {messages:,} changes of {given.tables} tables, every lake equal; medians of "
         f"{given.rounds}" + "".join(f", {who} once" for who in given.once)

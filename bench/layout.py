@@ -160,7 +160,7 @@ def _scans(spark: SparkSession, table: Path, copy: Path, rounds: int) -> dict[st
             QueryBuilder().register("t", DeltaTable(at)).execute(f"SELECT {SUM} FROM t").read_all()
         ),
     }
-    found = {}
+    found = dict[str, float]()
     for way, scan in ways.items():
         took: dict[Path, list[float]] = {table: [], copy: []}
         for at in (table, copy):

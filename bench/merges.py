@@ -1,7 +1,7 @@
 """One batch into many tables, or into a large one: this project beside others, interleaved in one run.
 
     PYTHONPATH=. .venv/bin/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
-    PYTHONPATH=. .venv/bin/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3
+    PYTHONPATH=. .venv/bin/python -m bench.merges --tables 100 --rows 50000 --changes 100 --once stock tuned
 
 Prints medians of wall time, of CPU seconds (of this process and its JVM), and of the apply: from the decoded
 winners to the last commit. Ends with an error when a contestant's tables are not what the changes make of them. Nothing else should run on the machine.
@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ def main() -> None:
     parser = parser_of(__doc__, tables=1, rows=1_000_000, changes=1000)
     parser.add_argument("--only", nargs="*", default=["stock", "tuned", "ingest", "lean"])
     parser.add_argument(
+        "--once", nargs="*", default=[], help="these until the first round that counts, no further"
+    )
+    parser.add_argument(
         "--apart",
         action="store_true",
         help="the hand-written job computes its winners before the MERGE, so that this alone is timed",
@@ -37,7 +41,7 @@ def main() -> None:
     given = parser.parse_args()
     with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
-        makers = {
+        makers: dict[str, Callable[[Path], Contestant]] = {
             "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
             "tuned": lambda at: HandWritten(spark, at, TUNED, 2, apart=given.apart),
             "ingest": lambda at: Ingest(spark, at, work),
@@ -64,12 +68,16 @@ def main() -> None:
                 if number >= given.warm:
                     took[who].append(spent)
                     firsts += [contestant.first] if isinstance(contestant, Ingest) else []
+            if number == given.warm:
+                gone = {who: contestants.pop(who) for who in given.once if who in contestants}
+                verify(work, gone)
         again = _again(contestants.get("ingest"), given.rounds)
         verify(work, contestants)
         found = {who: medians(spent) for who, spent in took.items()}
         base = found.get("stock", next(iter(found.values())))
         print(
             f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
+            + "".join(f", {who} once" for who in given.once)
         )
         for who, (wall, cpu, applied) in found.items():
             ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
@@ -129,10 +137,11 @@ def verify(work: Workload, contestants: dict[str, Contestant]) -> None:
             rows = {row["id"]: row for row in found.filter(keys).to_pylist()}
             if found.num_rows != count or rows != touched:
                 sys.exit(f"{who}: {table} is not what the changes make of it")
-    print("every table of every contestant holds what the changes make of it")
+    if contestants:
+        print(f"every table of {', '.join(contestants)} holds what the changes make of it")
 
 
-def _keys(touched: dict[int, object]) -> pa.Array:
+def _keys(touched: Collection[int]) -> pa.Array:
     return pa.array(list(touched), pa.int64())
 
 
