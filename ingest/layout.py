@@ -11,29 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 PARTS, SMALLEST, LARGEST = 8, 256 * 2**10, 128 * 2**20
 """A table is cut into about so many files, of no less and no more bytes. A scan opens each of them."""
 
 FINER, LOCAL = 8, 4
-"""Where changes come to one part in so many (``LOCAL``) of a table, its files are so much smaller (``FINER``): a
-MERGE writes less."""
+"""Where changes come to one part in so many (``LOCAL``) of a table, that part is cut into files so much smaller
+(``FINER``) or smaller yet: a MERGE writes less."""
 
 MANY_SMALL = 8
 """So many files below half the size that is wanted, to which no changes come, are put together, whatever their
 keys are."""
 
 WORTH = 3
-"""MERGEs must have written so many times the rows that are out of order, before these are written once more: what
-order costs is at most a third of what MERGEs cost, and less each time it turns out not to help."""
+"""Of the rows that MERGEs wrote in no order one in so many is taken to be written in vain. When as many were as are out
+of order, these are written once more (``Written.in_vain``): order costs at most a third of what MERGEs cost, and
+where it turns out not to help, nothing more."""
 
 MOST = 32 * 2**20
 """Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
 wrote are not too many either."""
-
-_MOST_PATIENCE = 64
 
 QUIET = 64
 """MERGEs after which a file that none of them marked a row of is written anew without those deleted before: changes
@@ -91,25 +89,32 @@ class Look:
 
 @dataclass(frozen=True)
 class Written:
-    """What MERGEs have written of a table since it was last put in order, and how long to wait with that:
-    ``patience`` doubles each time it did not help.
+    """What MERGEs have written of a table since it was last put in order. ``least``: rows per MERGE, where they were
+    least from one look to the next; None before the first. ``piece``: rows per file, as they were cut then; 0 where
+    it never was put in order.
     """
 
     merges: int = 0
     rows: int = 0
-    patience: int = 1
-    is_ordered: bool = False
+    least: float | None = None
+    piece: int = 0
 
     def and_then(self, rows: int, merges: int = 1) -> Written:
         """With more MERGEs, which wrote so many rows together."""
-        return replace(self, merges=self.merges + merges, rows=self.rows + rows)
+        each = rows / max(1, merges)
+        least = each if self.least is None else min(self.least, each)
+        return replace(self, merges=self.merges + merges, rows=self.rows + rows, least=least)
 
-    def in_order(self, rows: int) -> Written:
-        """From now on. ``rows``: the table's. An order did not help when MERGEs went on to write more than
-        half of the table each.
+    @property
+    def in_vain(self) -> float:
+        """How many rows were written that an order would have spared, as far as is known. What a MERGE cannot do
+        without is what it wrote when the order was new; nothing is known of that before, nor where it wrote no more
+        than one of the pieces, of which it may need a small part. There it counts as a share of all.
         """
-        in_vain = self.is_ordered and 2 * self.rows > rows * self.merges
-        return Written(0, 0, min(2 * self.patience, _MOST_PATIENCE) if in_vain else 1, True)
+        least = self.least or 0
+        if not self.piece or 2 * least < 3 * self.piece:
+            return self.rows / WORTH
+        return self.rows - self.merges * least
 
 
 @dataclass(frozen=True)
@@ -138,16 +143,24 @@ def rows_per_file(files: Sequence[DataFile]) -> int:
     return max(1, wanted * rows // max(1, size))
 
 
+def rows_per_piece(files: Sequence[DataFile]) -> int:
+    """How many rows a file of this table should have at the least where changes come to it."""
+    size, rows = sum(one.bytes for one in files), sum(one.rows for one in files)
+    return max(1, SMALLEST // FINER * rows // max(1, size))
+
+
 def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
     """What is to be written anew now, or None."""
-    wanted, all_rows = rows_per_file(files), sum(one.rows for one in files)
+    wanted, finest = rows_per_file(files), rows_per_piece(files)
+    all_rows = sum(one.rows for one in files)
     most = MOST * all_rows // max(1, sum(one.bytes for one in files))
     most = max(most, WORTH * written.rows // max(1, written.merges))
-    loose = _together(out_of_order(files, wanted), most)
+    loose = _together(out_of_order(files, finest), most)
     rows = sum(one.rows for one in loose)
-    if rows and written.rows >= WORTH * written.patience * rows:
+    if rows and written.in_vain >= rows:
         is_local = rows * LOCAL <= all_rows
-        found = Rewrite(loose, max(1, wanted // FINER) if is_local else wanted, True)
+        finer = max(finest, min(wanted // FINER, rows // PARTS))
+        found = Rewrite(loose, finer if is_local else wanted, True)
         if max(found.pieces, len(loose)) > 1:
             return found
     worn = [one for one in files if _is_worn(one) and 2 * (one.rows + one.deleted) >= wanted]
@@ -157,10 +170,10 @@ def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
     return Rewrite(small, wanted, False) if len(small) >= MANY_SMALL else None
 
 
-def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
-    """Files that are more than twice too large or whose range of keys is not theirs alone, by their keys; where a
-    MERGE came to one of them lately, for the others cost none anything. Ranges may touch: rows of a key of several
-    columns may have the first in common.
+def out_of_order(files: Sequence[DataFile], finest: int) -> list[DataFile]:
+    """Files that MERGEs wrote lately and that have more than twice so many rows, or whose range of keys is not theirs
+    alone, by their keys. The others cost no MERGE anything. Ranges may touch: rows of a key of several columns may
+    have the first in common.
     """
     if any(one.low is None or one.high is None for one in files):
         return []
@@ -173,12 +186,12 @@ def out_of_order(files: Sequence[DataFile], wanted: int) -> list[DataFile]:
         else:
             groups.append([one])
             high = one.high
-    return list(chain.from_iterable(group for group in groups if _is_loose(group, wanted)))
-
-
-def _is_loose(group: Sequence[DataFile], wanted: int) -> bool:
-    is_hot = any(one.hot for one in group)
-    return is_hot and (len(group) > 1 or FINER * group[0].rows > 2 * wanted)
+    return [
+        one
+        for group in groups
+        for one in group
+        if one.hot and (len(group) > 1 or one.rows > 2 * finest)
+    ]
 
 
 def _is_worn(one: DataFile) -> bool:

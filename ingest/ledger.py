@@ -17,7 +17,7 @@ from ingest.names import manifest_path
 
 _FOLLOWED = 60.0
 """Seconds since the last look within which the log is followed: what came after must still be there
-(``maintenance`` keeps it for an hour, and a thousand commits)."""
+(``maintenance`` keeps five hundred commits, the fastest job's of more than a minute)."""
 
 
 class Ledger:

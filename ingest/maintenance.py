@@ -24,7 +24,7 @@ LOOK_EVERY = 4
 _PER_HOURS, _AT_MOST_EVERY = 24, 600.0
 """Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
 
-_OF_MANIFEST = (1, 1000)
+_OF_MANIFEST = (1, 500)
 """Hours and versions that the manifest's own stay: all batches are in its newest one, and each adds a file."""
 
 
@@ -94,7 +94,7 @@ class Maintenance:
         if not compact(direct, rewrite, key, local_folder(compaction_path(self.lake))):
             return False
         if rewrite.orders:
-            known.written = known.written.in_order(sum(one.rows for one in held))
+            known.written = Written(piece=rewrite.rows // rewrite.pieces)
         direct.version()
         _, known.look = known.look.then(files(direct, None), direct.merges)
         took = time.monotonic() - started

@@ -40,6 +40,7 @@ class Publisher:
         self._committer = committer
         self._table = LakeTable(session, manifest_path(lake))
         self._direct = DirectTable(self._table) if within_delta_rs_s_reach(lake) else None
+        self._is_there = False
 
     @property
     def opened(self) -> list[DirectTable]:
@@ -54,9 +55,11 @@ class Publisher:
             self._committer.append_once(self._session, path, manifest.SCHEMA, rows, identity)
         else:
             direct = self._direct
-            if not self._table.exists():
+            # Asked once: delta-rs looks at every file of a log to say whether it is one, some 10 ms after an hour.
+            if not self._is_there and not self._table.exists():
                 schema = Schema.from_json(_schema().json())
                 DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
+            self._is_there = True
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
 

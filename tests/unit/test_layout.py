@@ -1,7 +1,9 @@
 """Which files of a table are written anew, and when it pays."""
 
+import random
+import statistics
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations, count
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from ingest.layout import (
     choose,
     out_of_order,
     rows_per_file,
+    rows_per_piece,
 )
 
 MIB = 2**20
@@ -41,10 +44,9 @@ def test_a_table_in_order_is_left_alone_however_much_is_written():
 
 def test_files_whose_ranges_overlap_wait_until_merges_have_written_enough():
     files = [*ranges(PARTS - 1), DataFile("wide", MIB, 1000, 500, 2500, hot=True)]
-    touched = 4_000  # the wide one and those that it overlaps
-    assert choose(files, Written(1, WORTH * touched - 1)) is None
-    found = choose(files, Written(1, WORTH * touched))
-    assert {one.path for one in found.files} == {"0", "1", "2", "wide"}
+    assert choose(files, Written(1, WORTH * 1000 - 1)) is None
+    found = choose(files, Written(1, WORTH * 1000))
+    assert [one.path for one in found.files] == ["wide"], "no MERGE came to those that it overlaps"
 
 
 def test_keys_of_several_columns_may_have_the_first_in_common():
@@ -72,8 +74,8 @@ def test_where_changes_come_to_files_are_cut_finer_elsewhere_they_stay():
 
 def test_a_file_that_would_become_one_file_is_left_alone():
     hot = replace(ranges(1, rows=350, size=350 * 2**10)[0], hot=True)
-    others = ranges(2, rows=325, size=325 * 2**10, start=9)
-    assert out_of_order([hot, *others], rows_per_file([hot, *others])) == [hot]
+    others = ranges(2, rows=325, size=325 * 2**10, start=1)
+    assert out_of_order([hot, *others], rows_per_piece([hot, *others])) == [hot]
     assert choose([hot, *others], Written(9, 10**9)) is None
 
 
@@ -86,7 +88,7 @@ def test_small_files_are_put_together_once_there_are_many_but_not_those_that_mer
 
 
 def test_a_large_table_is_put_in_order_by_parts():
-    files = [DataFile(str(n), MOST // 4, 1000, n, n + 2, hot=n == 9) for n in range(40)]
+    files = [DataFile(str(n), MOST // 4, 1000, n, n + 2, hot=True) for n in range(40)]
     found = choose(files, Written(merges=10**6, rows=10**9))
     assert [one.path for one in found.files] == ["0", "1", "2", "3"]
 
@@ -96,12 +98,21 @@ def test_without_ranges_only_small_files_count():
     assert choose(files, Written(9, 10**9)) is None
 
 
-def test_what_did_not_help_is_tried_less_and_less_and_at_once_again_when_it_does():
-    written = Written()
-    for patience in (1, 1, 2, 4, 8, 16, 32, 64, 64):
-        assert written.patience == patience
-        written = written.and_then(1000).in_order(1000)  # each MERGE writes the whole table
-    assert written.and_then(400).and_then(0).in_order(1000).patience == 1
+def test_where_order_did_not_help_it_is_not_tried_again():
+    written = Written(piece=100)
+    for _ in range(1000):
+        written = written.and_then(4000, merges=4)  # each writes all of a table of a thousand rows
+    assert written.in_vain == 0
+
+
+def test_where_order_helped_it_pays_again_when_merges_have_written_as_much_in_vain():
+    written = Written(piece=100).and_then(4 * 200, merges=4)
+    assert written.in_vain == 0
+    assert written.and_then(4 * 450, merges=4).in_vain == 4 * 250
+
+
+def test_who_wrote_no_more_than_one_piece_may_need_only_a_part_of_it():
+    assert Written(piece=100).and_then(9 * 120, merges=9).in_vain == 9 * 120 / WORTH
 
 
 files = st.lists(
@@ -121,9 +132,10 @@ files = st.lists(
 )
 
 
-@given(files, st.integers(0, 10**9), st.integers(1, 64))
-def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, rows, patience):
-    found = choose(held, Written(1, rows, patience, is_ordered=True))
+@given(files, st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, rows, least, piece):
+    written = Written(1, rows, least, piece)
+    found = choose(held, written)
     if found is None:
         return
     assert set(found.files) <= set(held)
@@ -133,15 +145,15 @@ def test_what_is_chosen_are_files_of_the_table_once_each_and_not_too_much(held, 
     assert found.rows_per_file >= 1
     assert len(found.files) > 1 or found.pieces > 1, "written anew for nothing"
     if found.orders:
-        assert rows >= WORTH * patience * found.rows
+        assert written.in_vain >= found.rows
 
 
 @given(files)
 def test_what_is_in_order_overlaps_nothing_that_is_but_where_no_changes_come(held):
     loose = set(out_of_order(held, 1000))
     kept = sorted((one for one in held if one not in loose), key=lambda one: (one.low, one.high))
-    assert all(a.high <= b.low for a, b in combinations(kept, 2) if a.hot or b.hot)
-    assert not loose or any(one.hot for one in loose)
+    assert all(a.high <= b.low for a, b in combinations(kept, 2) if a.hot and b.hot)
+    assert all(one.hot for one in loose)
 
 
 @pytest.mark.parametrize(("size", "files"), [(1, 1), (300 * 2**10, 1), (8 * MIB, PARTS)])
@@ -196,3 +208,47 @@ def test_a_file_without_the_rows_that_are_worth_it_is_written_anew_with_others_a
     large = ranges(PARTS)
     assert choose([*large, *small[:-1]], Written()) is None
     assert set(choose([*large, *small], Written()).files) == set(small)
+
+
+def written_per_merge(table_rows, merges, window=400, changes=20):
+    """Rows that MERGEs write, each the mean of the last hundred: half of their changes are new keys, half updates of
+    the newest ``window`` ones. As ``maintenance`` does, with a look every fourth MERGE.
+    """
+    rng, number, rewritten = random.Random(table_rows), count(), list[int]()
+    lying = {f"{next(number)}": list(range(table_rows))}
+    look, written = Look(), Written()
+
+    def facts():
+        return [
+            DataFile(path, len(keys) * 1350, len(keys), keys[0], keys[-1])
+            for path, keys in lying.items()
+        ]
+
+    for merge in range(1, merges + 1):
+        newest = table_rows + merge * changes
+        batch = {newest + n for n in range(changes // 2)}
+        batch |= {newest - 1 - rng.randrange(window) for _ in range(changes // 2)}
+        touched = [p for p, keys in lying.items() if not batch.isdisjoint(keys)]
+        merged = sorted(batch.union(*(lying.pop(path) for path in touched)))
+        lying[f"{next(number)}"] = merged
+        rewritten.append(len(merged))
+        if merge % 4:
+            continue
+        written = written.and_then(sum(rewritten[-4:]), 4)
+        held, look = look.then(facts(), merge)
+        if rewrite := choose(held, written):
+            rows = sorted(chain.from_iterable(lying.pop(one.path) for one in rewrite.files))
+            size = -(-len(rows) // rewrite.pieces)
+            lying |= {f"{next(number)}": rows[n : n + size] for n in range(0, len(rows), size)}
+            if rewrite.orders:
+                written = Written(piece=size)
+                rewritten[-1] += len(rows)
+            _, look = look.then(facts(), merge)
+    return statistics.mean(rewritten[-100:])
+
+
+@pytest.mark.parametrize("table_rows", [10_000, 80_000])
+def test_where_the_newest_rows_change_a_merge_writes_little_more_than_these_whatever_the_table_has(
+    table_rows,
+):
+    assert written_per_merge(table_rows, merges=300) < 2 * 400
