@@ -113,10 +113,8 @@ ENGINES = ["spark", "delta-rs"]
 def mirror(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
-    merging, batches = (
-        Merging(spark, Committer(1), str(tmp_path), request.param, "standard"),
-        count(1),
-    )
+    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    batches = count(1)
 
     def apply(*rows):
         made = changes(spark, list(rows))
@@ -158,10 +156,8 @@ def test_the_same_changes_again_change_nothing(mirror):
 def bag(spark, tmp_path, request):
     table = LakeTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
-    merging, batches = (
-        Merging(spark, Committer(1), str(tmp_path), request.param, "standard"),
-        count(1),
-    )
+    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    batches = count(1)
     waiting = str(tmp_path / "_ingest" / "quarantine")
 
     def apply(*rows):
