@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ _MAGIC = 1681511377
 
 _HEAD = struct.Struct("<iq")  # the magic number, how many bitmaps follow
 _KEY = struct.Struct("<i")  # before each: the upper 32 bits of its row numbers
+_OF_UUID = 20  # digits, the last ones of a path
 _PYTHON = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _TO_Z85, _FROM_Z85 = str.maketrans(_PYTHON, _Z85), str.maketrans(_Z85, _PYTHON)
@@ -43,6 +45,15 @@ def inline(rows: Iterable[int]) -> dict[str, Any]:
         "sizeInBytes": len(raw),
         "cardinality": len(held),
     }
+
+
+def file_of(descriptor: Descriptor | None) -> str | None:
+    """The file below its table that holds it; None for none, and for one that lies in the log."""
+    if descriptor is None or descriptor["storageType"] != "u":
+        return None
+    text = descriptor["pathOrInlineDv"]
+    folder, name = text[:-_OF_UUID], uuid.UUID(bytes=_decoded(text[-_OF_UUID:]))
+    return f"{folder}/deletion_vector_{name}.bin".removeprefix("/")
 
 
 def rows(descriptor: Descriptor | None) -> BitMap:

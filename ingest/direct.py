@@ -5,39 +5,33 @@ and rewrites the same files (docs/performance.md). The promise is the same one: 
 clauses, and the commit carries its identity. What delta-rs does not do by itself is done here. It does not
 skip a commit whose identity it has seen, so the table is looked at first (``Committer.once``), and the
 commit may only be the very next version after what was looked at: whoever has committed in between, a
-successor's fence included, makes it fail (capability test).
+successor's fence included, makes it fail (``scratch``).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    Transaction,
-    WriterProperties,
-    write_deltalake,
-)
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
 from ingest import table_log
 from ingest.engine import features
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.ledger import queried
-from ingest.live_files import LiveFiles
 from ingest.merge import MergePlan
-from ingest.names import RESERVED_COLUMN, Marker
+from ingest.names import RESERVED_COLUMN, Marker, scratch_path
+from ingest.scratch import Scratch, scratch
 from ingest.start_facts import Foreign
-from ingest.storage import local_folder
+from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
-from ingest.table_log import Action, Seen, is_there
+from ingest.table_log import Action
+from ingest.table_state import LiveFile, TableState, UnknownLogError
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -52,31 +46,31 @@ _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_lo
 
 
 class DirectTable:
-    """A Delta table in a local folder, opened once and followed by its log."""
+    """A Delta table in a local folder, read once and followed by its log. ``room``: a folder on the same disk for
+    what is being written (``names.scratch_path``).
+    """
 
-    def __init__(self, table: LakeTable) -> None:
+    def __init__(self, table: LakeTable, room: Path) -> None:
         self.path = table.path
         self._slow = table
-        self._opened: DeltaTable | None = None
-        self._seen: Seen | None = None
+        self._room = room
+        self._state: TableState | None = None
         self._identity: tuple[str, int, str] | None = None
         self._checkpoints = 0
-        self._live: LiveFiles | None = None
         self.merges = self.rows_written = 0
         """Commits of rows by this object, and how many rows they wrote."""
 
     def version(self) -> int:
-        """The newest version number."""
-        return int(self._newest().version())
+        """The newest version number. Raises ``UnknownLogError`` where its log is of a kind that is not read here."""
+        return self._newest().version
 
     def id(self) -> str:
         """Delta's id of the table, as of the last look at its version; so are the facts below."""
-        return str(self.known().metadata().id)
+        return str(self.state.metadata["id"])
 
     def committed(self, app_id: str) -> int | None:
         """The highest ``txnVersion`` that this table holds for an app id."""
-        version = self.known().transaction_version(app_id)
-        return None if version is None else int(version)
+        return self.state.markers.get(app_id)
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """See ``LakeTable.commits``."""
@@ -89,15 +83,17 @@ class DirectTable:
         return self._slow.delta()
 
     def features(self) -> frozenset[str]:
-        """See ``engine.features``."""
-        asked = self.known().protocol()
-        return features(asked.min_writer_version, asked.reader_features, asked.writer_features)
+        """See ``engine.features``; partitions are none of Delta's features, but nothing that is written here."""
+        partitions = ["partitions"] if self.state.metadata.get("partitionColumns") else []
+        return features(self.state.protocol["minWriterVersion"], self.state.features, partitions)
 
     def size(self) -> tuple[int, int]:
         """Bytes and rows of its files; no rows where one does not say how many it has."""
-        files = pa.table(self.known().get_add_actions())
-        rows = files["num_records"].to_pylist()
-        return sum(files["size_bytes"].to_pylist()), 0 if None in rows else sum(rows)
+        files = self.state.files.values()
+        rows = [one.rows for one in files]
+        known = [count for count in rows if count is not None]
+        size = sum(int(one.add["size"]) for one in files)
+        return size, sum(known) if len(known) == len(rows) else 0
 
     def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
         """Of a multiset: content to its highest ordinal, for those of these that are there."""
@@ -107,7 +103,8 @@ class DirectTable:
             f"max({RESERVED_COLUMN}['ordinal']) AS ordinal FROM rows "
             f"WHERE {RESERVED_COLUMN}['content'] IN ({asked}) GROUP BY 1"
         )
-        return {row["content"]: row["ordinal"] for row in queried(self.known(), sql)}
+        with self.scratch(self.state.files.values()) as work:
+            return {row["content"]: row["ordinal"] for row in queried(work.table, sql)}
 
     @contextmanager
     def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:
@@ -118,76 +115,63 @@ class DirectTable:
         finally:
             self._identity = None
 
-    def merge(self, rows: pa.Table, plan: MergePlan, *, prune: bool) -> None:
-        """One MERGE as the next version, or none when no row of the table changes. ``prune``: read only
-        files whose key range the rows touch. Raises as :meth:`append` does.
-        """
+    def scratch(self, files: Iterable[LiveFile]) -> AbstractContextManager[Scratch]:
+        """A place to work on these files of the table as of the last look; what is done there is to be committed."""
+        return scratch(self._room, self.state, files)
 
-        def act(table: DeltaTable, properties: CommitProperties) -> None:
-            merger = table.merge(
+    def merge(self, rows: pa.Table, plan: MergePlan, *, prune: Sequence[str]) -> None:
+        """One MERGE as the next version, or none when no row of the table changes. ``prune``: the key's columns
+        where files whose range the rows do not touch can be passed over (``engine.may_prune``), or none. Raises
+        as :meth:`append` does.
+        """
+        if not rows.num_rows:
+            return
+        with self.scratch(self.state.reached_by(rows, prune)) as work:
+            merger = work.table.merge(
                 rows,
                 plan.match,
                 source_alias="s",
                 target_alias="t",
                 streamed_exec=not prune,
                 writer_properties=COMPRESSION,
-                commit_properties=properties,
                 post_commithook_properties=_NO_HOOKS,
             ).when_matched_delete(plan.delete_when)
             if plan.update_when:
                 merger = merger.when_matched_update(plan.assignments, plan.update_when)
             done = merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
-            self._note_written(int(done["num_output_rows"]))
-
-        if rows.num_rows:
-            self._commit(act)
+            actions = work.actions(_now_ms())
+            if actions:
+                self.commit(work, actions, rows=int(done["num_output_rows"]))
 
     def append(self, rows: pa.Table, how: WriterProperties = COMPRESSION) -> None:
         """Add rows as the next version; ``how`` their file is written.
 
         Raises :class:`LeaseLostError` or :class:`ForeignCommitError` when somebody else has committed.
         """
+        with self.scratch(()) as work:
+            write_new(work, rows, how)
+            self.commit(work, work.actions(_now_ms()), rows=rows.num_rows)
 
-        def act(table: DeltaTable, properties: CommitProperties) -> None:
-            write_deltalake(
-                table,
-                rows,
-                mode="append",
-                writer_properties=how,
-                commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
-            )
-            self._note_written(rows.num_rows)
-
-        self._commit(act)
-
-    def live(self) -> LiveFiles:
-        """Its files with their whole entries, as of the last look. Raises ``UnknownLogError``."""
-        live, self._live = self._live or LiveFiles(local_folder(self.path)), None
-        live.read_to(self.known().version())
-        self._live = live
-        return live
-
-    def commit(self, actions: Sequence[Action], operation: str, rows: int) -> None:
-        """These actions as the next version, ``rows`` new rows among them. Raises as :meth:`append` does."""
-
-        def act(table: DeltaTable, _: CommitProperties) -> None:
-            assert self._identity is not None
-            app_id, version, note = self._identity
-            now = time.time_ns() // 1_000_000
-            info: Action = {"timestamp": now, "operation": operation, "operationParameters": {}}
-            if note:
-                info["userMetadata"] = note
-            txn = {"appId": app_id, "version": version, "lastUpdated": now}
-            whole = [{"commitInfo": info}, {"txn": txn}, *actions]
-            if not table_log.write(local_folder(self.path), table.version() + 1, whole):
-                raise CommitFailedError("somebody else was quicker")
-            table.update_incremental()
-            self._note_written(rows)
-
-        self._commit(act)
-
-    def _note_written(self, rows: int) -> None:
+    def commit(self, work: Scratch, actions: Sequence[Action], rows: int) -> None:
+        """These actions as the next version, ``rows`` new rows among them. ``commitInfo`` is the first of them.
+        Raises as :meth:`append` does.
+        """
+        assert self._identity is not None
+        app_id, version, note = self._identity
+        # What was looked at may be older than this version of the table, which the commit rests upon.
+        self._refuse_succeeded(app_id, version)
+        # Before a commit: one that has failed may be made by Spark instead, one that has succeeded may not.
+        self._checkpoint_when_due()
+        info = {**actions[0]["commitInfo"], "readVersion": self.state.version}
+        if note:
+            info["userMetadata"] = note
+        txn = {"appId": app_id, "version": version, "lastUpdated": _now_ms()}
+        done = work.commit([{"commitInfo": info}, {"txn": txn}, *actions[1:]])
+        self._newest()
+        if not done:
+            self._refuse_succeeded(app_id, version)
+            by = Foreign(self.version(), "a commit at the same time")
+            raise ForeignCommitError(self.path, by)
         self.merges += 1
         self.rows_written += rows
 
@@ -195,7 +179,7 @@ class DirectTable:
         """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
         three commits that change no row. Returns how many files.
         """
-        table, lasting = self._newest(), f"interval {hours} hours"
+        table, lasting = DeltaTable(local_folder(self.path)), f"interval {hours} hours"
         kept = {
             "delta.logRetentionDuration": lasting,
             "delta.deletedFileRetentionDuration": lasting,
@@ -206,50 +190,58 @@ class DirectTable:
         self._newest()
         return len(gone)
 
-    def _commit(self, act: Callable[[DeltaTable, CommitProperties], None]) -> None:
-        assert self._identity is not None
-        assert self._opened is not None
-        app_id, version, note = self._identity
-        # What was looked at may be older than this version of the table, which the commit rests upon.
-        self._refuse_succeeded(app_id, version)
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": note} if note else None,
-            app_transactions=[Transaction(app_id, version)],
-            max_commit_retries=0,
-        )
-        # Before a commit: one that has failed may be made by Spark instead, one that has succeeded may not.
-        due = self._opened.version() // CHECKPOINT_EVERY
+    def _checkpoint_when_due(self) -> None:
+        due = self.state.version // CHECKPOINT_EVERY
         if due > self._checkpoints:
-            self._opened.create_checkpoint()
-            self._opened.cleanup_metadata()
+            table = DeltaTable(local_folder(self.path))
+            table.create_checkpoint()
+            table.cleanup_metadata()
             self._checkpoints = due
-        try:
-            act(self._opened, properties)
-            self._seen = Seen.at(local_folder(self.path), self._opened.version())
-        except CommitFailedError:
-            self._newest()
-            self._refuse_succeeded(app_id, version)
-            by = Foreign(self.version(), "a commit at the same time")
-            raise ForeignCommitError(self.path, by) from None
 
     def _refuse_succeeded(self, app_id: str, version: int) -> None:
-        assert self._opened is not None
-        held = Marker.parse(self._opened.transaction_version(app_id) or 0)
+        held = Marker.parse(self.committed(app_id) or 0)
         if held.term > Marker.parse(version).term:
             raise LeaseLostError(f"term {held.term} has committed to {self.path}")
 
-    def known(self) -> DeltaTable:
+    @property
+    def state(self) -> TableState:
         """As it was when it was last looked at."""
-        return self._opened or self._newest()
+        return self._state or self._newest()
 
-    def _newest(self) -> DeltaTable:
-        folder, seen = local_folder(self.path), self._seen
-        if self._opened is None or seen is None or Seen.at(folder, seen.version) != seen:
-            self._opened, self._live = DeltaTable(folder), None
-            self._checkpoints = max(0, self._opened.version() - 1) // CHECKPOINT_EVERY
-        elif is_there(folder, seen.version + 1):
-            self._opened.update_incremental()
-        else:
-            return self._opened
-        self._seen = Seen.at(folder, self._opened.version())
-        return self._opened
+    def _newest(self) -> TableState:
+        state, self._state = (
+            self._state,
+            None,
+        )  # not to be used again when it cannot be read to its end
+        if state is None or not state.follow():
+            state = TableState.read(local_folder(self.path))
+            self._checkpoints = max(0, state.version - 1) // CHECKPOINT_EVERY
+        self._state = state
+        return state
+
+
+def within_reach(table: LakeTable, lake: str) -> DirectTable | None:
+    """A table of this lake, where it is in a local folder with a plain name and its log can be read here."""
+    if not within_delta_rs_s_reach(table.path):
+        return None
+    found = DirectTable(table, local_folder(scratch_path(lake)))
+    try:
+        found.version()
+    except UnknownLogError:
+        return None
+    return found
+
+
+def write_new(work: Scratch, rows: Any, how: WriterProperties = COMPRESSION) -> None:
+    """Rows as new files in a scratch: anything that exports Arrow."""
+    write_deltalake(
+        work.table,
+        rows,
+        mode="append",
+        writer_properties=how,
+        post_commithook_properties=_NO_HOOKS,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

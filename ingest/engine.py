@@ -81,7 +81,10 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
     if wanted == "spark":
         return Choice("spark", "the pipeline file says so")
     if not facts.reachable:
-        return Choice("spark", "it is not in a local folder with a plain name")
+        return Choice(
+            "spark",
+            "it is not in a local folder with a plain name, or delta-rs does not read its log",
+        )
     if unknown:
         return Choice("spark", f"delta-rs does not write {', '.join(unknown)}")
     if any(kind in _APPROXIMATE for kind in facts.key):

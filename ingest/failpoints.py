@@ -19,6 +19,7 @@ NAMES = (
     "changes_prepared",
     "quarantine_committed",
     "table_started",
+    "files_written",
     "step_committed",
     "table_committed",
     "tables_committed",
@@ -28,8 +29,9 @@ NAMES = (
     "batch_logged",
 )
 """In the order in which a batch passes them. ``table_started`` and ``table_committed`` once per
-table, their detail; ``step_committed`` after each commit of a table; ``files_rewritten`` where a table is put in order, before that is
-committed; ``batch_logged`` once Spark has
+table, their detail; ``files_written`` where the files of a commit by delta-rs lie in their table and its
+log does not name them yet; ``step_committed`` after each commit of a table; ``files_rewritten`` where a table is put in
+order, before that is committed; ``batch_logged`` once Spark has
 written its own commit, too."""
 
 

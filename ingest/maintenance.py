@@ -5,6 +5,7 @@ writer that they have, so that it conflicts with nobody; one table at a time, so
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Look, Written, choose
-from ingest.names import KEY_PROPERTY, compaction_path, maintenance_path, manifest_path
+from ingest.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
 from ingest.storage import LocalFiles, local_folder
 
 LOOK_EVERY = 4
@@ -53,6 +54,7 @@ class Maintenance:
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _said: list[str] = field(default_factory=list)
+    _swept: bool = False
 
     def done(self) -> tuple[str, ...]:
         """What was done since this was asked last, in sentences."""
@@ -61,6 +63,9 @@ class Maintenance:
 
     def between_batches(self, tables: Sequence[DirectTable]) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
+        if not self._swept:
+            self._swept = True  # what a job left that was killed in the middle of a commit
+            shutil.rmtree(local_folder(scratch_path(self.lake)), ignore_errors=True)
         duties = {
             "put in order": self._compact,
             "rid of old versions": self._vacuum,
@@ -85,13 +90,13 @@ class Maintenance:
         known.merges, known.rows = direct.merges, direct.rows_written
         known.written = known.written.and_then(rows, merges)
         direct.version()
-        key: list[str] = json.loads(direct.known().metadata().configuration.get(KEY_PROPERTY, "[]"))
+        key: list[str] = json.loads(direct.state.configuration.get(KEY_PROPERTY, "[]"))
         held, known.look = known.look.then(files(direct, key[0] if key else None), direct.merges)
         rewrite = choose(held, known.written)
         if rewrite is None:
             return False
         started = time.monotonic()
-        if not compact(direct, rewrite, key, local_folder(compaction_path(self.lake))):
+        if not compact(direct, rewrite, key):
             return False
         if rewrite.orders:
             known.written = Written(piece=rewrite.rows // rewrite.pieces)
@@ -119,7 +124,7 @@ class Maintenance:
 
     def _cut(self, direct: DirectTable) -> bool:
         """Keep the log's folder short."""
-        known, newest = self._tables[direct.path], direct.known().version()
+        known, newest = self._tables[direct.path], direct.state.version
         _, versions = self._kept(direct)
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False

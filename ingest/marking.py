@@ -10,32 +10,27 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
 from pyroaring import BitMap
 
 from ingest import deletion_vector
-from ingest.compaction import PLAIN_PATH, as_table, link, table_actions
 from ingest.deletion_vector import FEATURE, PROPERTY
-from ingest.direct import COMPRESSION, DirectTable
+from ingest.direct import DirectTable, write_new
 from ingest.engine import MAX_MARKS, marks_pay
-from ingest.live_files import UnknownLogError
 from ingest.names import RESERVED_COLUMN
-from ingest.storage import local_folder
 from ingest.table_log import Action
+from ingest.table_state import LiveFile, TableState
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 
@@ -52,82 +47,56 @@ class _Held:
     change: int
 
 
-def mark(
-    direct: DirectTable, rows: pa.Table, key: Sequence[str], scratch: Path, *, always: bool
-) -> str | None:
+def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: bool) -> str | None:
     """Make the MERGE of these source rows, one per key, as the table's next version; or none when no row of the
     table changes. Returns why it was made in this way, or None where it was not made: the table is of a kind that
-    this does not know, or (but for ``always``) rewriting its files costs less. ``scratch``: a folder on the same
-    disk. Raises as ``DirectTable.append`` does.
+    this does not know, or (but for ``always``) rewriting its files costs less. Raises as ``DirectTable.append`` does.
     """
-    table, folder = direct.known(), local_folder(direct.path)
+    state = direct.state
+    touched = state.reached_by(rows, key)
+    size = sum(one.rows or 0 for one in touched)
+    if not _is_plain(state) or not (always or marks_pay(size, rows.num_rows)):
+        return None
     try:
-        live = direct.live()
-        touched = [one for one in live.files.values() if _may_hold(one, rows, key)]
-        size = sum(_stats(one).get("numRecords", 0) for one in touched)
-        schema = pa.schema(table.schema().to_arrow())
+        gone = {one.path: deletion_vector.rows(one.add.get("deletionVector")) for one in touched}
+    except deletion_vector.UnreadableError:
+        return None
+    with direct.scratch(()) as work:
+        schema = pa.schema(work.table.schema().to_arrow())
         if set(schema.names) != set(rows.schema.names):
             return None  # a row keeps what it has in columns that the source no longer has
-        if not _is_plain(table, live.protocol, list(live.files)):
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            look = partial(_held, state.folder, rows=rows, key=key)
+            held = list(chain.from_iterable(pool.map(look, gone, gone.values())))
+        marked, added = _decide(rows, held)
+        after = {path: gone[path] | marks for path, marks in marked.items()}
+        if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
             return None
-        if not always and not marks_pay(size, rows.num_rows):
-            return None
-        gone = {one["path"]: deletion_vector.rows(one.get("deletionVector")) for one in touched}
-    except (UnknownLogError, deletion_vector.UnreadableError):
-        return None
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        look = partial(_held, folder, rows=rows, key=key)
-        held = list(chain.from_iterable(pool.map(look, gone, gone.values())))
-    marked, added = _decide(rows, held)
-    after = {path: gone[path] | marks for path, marks in marked.items()}
-    if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
-        return None
-    because = f"rows are marked as deleted where {size:,} would be written anew"
-    if not after and not added:
-        return because
-    work = scratch / uuid.uuid4().hex
-    try:
-        adds = []
+        because = f"rows are marked as deleted where {size:,} would be written anew"
+        if not after and not added:
+            return because
         if added:
-            typed = _typed(rows.take(pa.array(added, pa.int64())), schema)
-            adds = _written(table, folder, work, typed)
+            write_new(work, _typed(rows.take(pa.array(added, pa.int64())), schema))
         now = time.time_ns() // 1_000_000
+        info = {"timestamp": now, "operation": "MERGE", "operationParameters": {}}
         actions = [
-            *_enabled(live.protocol, live.metadata),
-            *({"remove": _removed(live.files[path], now)} for path in after),
-            *({"add": _marked(live.files[path], marks)} for path, marks in after.items()),
-            *({"add": {**one, "dataChange": True}} for one in adds),
+            {"commitInfo": info},
+            *_enabled(state),
+            *(state.files[path].removed(now) for path in after),
+            *(_marked(state.files[path], marks) for path, marks in after.items()),
+            *(action for action in work.actions(now) if "commitInfo" not in action),
         ]
-        direct.commit(actions, "MERGE", rows=len(added))
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        direct.commit(work, actions, rows=len(added))
     return because
 
 
-def _is_plain(table: DeltaTable, protocol: Mapping[str, Any], paths: Sequence[str]) -> bool:
-    facts = table.metadata()
-    named = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+def _is_plain(state: TableState) -> bool:
     return (
-        not facts.partition_columns
-        and facts.configuration.get(_CHANGE_FEED) != "true"
-        and "columnMapping" not in named
-        and (protocol["minWriterVersion"] <= 2 or protocol["minWriterVersion"] == 7)
-        and all(map(PLAIN_PATH.fullmatch, paths))
+        not state.metadata.get("partitionColumns")
+        and state.configuration.get(_CHANGE_FEED) != "true"
+        and "columnMapping" not in state.features
+        and (state.protocol["minWriterVersion"] <= 2 or state.protocol["minWriterVersion"] == 7)
     )
-
-
-def _may_hold(one: Action, rows: pa.Table, key: Sequence[str]) -> bool:
-    """By the range of the key's first column, where that is a number: ranges of texts are cut short."""
-    stats = _stats(one)
-    low, high = (stats.get(name, {}).get(key[0]) for name in ("minValues", "maxValues"))
-    if not isinstance(low, int) or not isinstance(high, int):
-        return True
-    wanted = rows[key[0]]
-    within = pc.and_(
-        pc.greater_equal(wanted, pa.scalar(low, wanted.type)),
-        pc.less_equal(wanted, pa.scalar(high, wanted.type)),
-    )
-    return bool(pc.any(within).as_py())
 
 
 def _held(folder: Path, path: str, gone: BitMap, rows: pa.Table, key: Sequence[str]) -> list[_Held]:
@@ -135,7 +104,7 @@ def _held(folder: Path, path: str, gone: BitMap, rows: pa.Table, key: Sequence[s
     wanted = rows.select(list(key)).rename_columns(list(map(str, range(len(key)))))
     numbered = wanted.append_column("change", pa.array(range(rows.num_rows)))
     first, kept = 0, list[_Held]()
-    with pq.ParquetFile(folder / path, memory_map=True) as parquet:
+    with pq.ParquetFile(folder / unquote(path), memory_map=True) as parquet:
         for group in range(parquet.num_row_groups):
             keys = parquet.read_row_group(group, columns=list(key)).select(list(key))
             found = _alike(keys.rename_columns(wanted.schema.names).cast(wanted.schema), numbered)
@@ -185,21 +154,11 @@ def _typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table([rows[one.name].cast(one.type) for one in schema], schema=schema)
 
 
-def _written(table: DeltaTable, folder: Path, work: Path, rows: pa.Table) -> list[Action]:
-    """The rows as files of the table that no version names yet."""
-    as_table(work, table, ())
-    write_deltalake(work, rows, mode="append", writer_properties=COMPRESSION)
-    adds = [action["add"] for action in table_actions(work) if "add" in action]
-    for add in adds:
-        link(work / add["path"], folder / add["path"])
-    return adds
-
-
-def _enabled(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Action]:
+def _enabled(state: TableState) -> list[Action]:
     """What a table needs once, before its first deletion vector."""
+    protocol = state.protocol
     readers, writers = (list(protocol.get(n) or ()) for n in ("readerFeatures", "writerFeatures"))
-    configuration = metadata.get("configuration") or {}
-    if FEATURE in readers and configuration.get(PROPERTY) == "true":
+    if FEATURE in readers and state.configuration.get(PROPERTY) == "true":
         return []
     if protocol["minWriterVersion"] == 2:
         writers = ["appendOnly", "invariants"]
@@ -209,33 +168,18 @@ def _enabled(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[A
         "readerFeatures": sorted({*readers, FEATURE}),
         "writerFeatures": sorted({*writers, FEATURE}),
     }
-    enabled = {**metadata, "configuration": {**configuration, PROPERTY: "true"}}
+    enabled = {**state.metadata, "configuration": {**state.configuration, PROPERTY: "true"}}
     return [{"protocol": asked}, {"metaData": enabled}]
 
 
-def _stats(add: Action) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(add.get("stats") or "{}")
-    return found
-
-
-def _removed(add: Action, now: int) -> Action:
-    same: Action = {name: add[name] for name in ("path", "size", "deletionVector") if name in add}
-    return {
-        **same,
-        "partitionValues": {},
-        "extendedFileMetadata": True,
-        "deletionTimestamp": now,
-        "dataChange": True,
-    }
-
-
-def _marked(add: Action, gone: BitMap) -> Action:
+def _marked(file: LiveFile, gone: BitMap) -> Action:
     """The file again. Its statistics are those of all its rows, so they bound what is left."""
-    stats = {**_stats(add), "tightBounds": False}
     return {
-        **add,
-        "partitionValues": {},
-        "dataChange": True,
-        "stats": json.dumps(stats),
-        "deletionVector": deletion_vector.inline(gone),
+        "add": {
+            **file.add,
+            "partitionValues": {},
+            "dataChange": True,
+            "stats": json.dumps({**file.stats, "tightBounds": False}),
+            "deletionVector": deletion_vector.inline(gone),
+        }
     }

@@ -11,14 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest import collected, dedup, marking, merge, multiset, quarantine
 from ingest.commit import Committer, Identity
-from ingest.direct import DirectTable
+from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, Wanted, choose, may_mark, may_prune
 from ingest.evolve import Profile
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
-from ingest.names import RESERVED_COLUMN, compaction_path, quarantine_path, quoted_for_delta_rs
+from ingest.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.session import sibling
-from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 
@@ -57,7 +56,7 @@ class Merging:
     profile: Profile
     choices: dict[str, Choice] = field(default_factory=dict)
     """By table's path: what made its last MERGE, and why."""
-    _opened: dict[str, DirectTable] = field(default_factory=dict)
+    _opened: dict[str, DirectTable | None] = field(default_factory=dict)
 
     def mirror(
         self,
@@ -73,13 +72,12 @@ class Merging:
         def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
             rows, because = source.winners(names), None
             if may_mark(self.wanted, facts, self.profile):
-                scratch = local_folder(compaction_path(self.lake))
                 mine = rows.select([*columns, RESERVED_COLUMN])
                 always = self.wanted == "deletion-vectors"
-                because = marking.mark(direct, mine, names, scratch, always=always)
+                because = marking.mark(direct, mine, names, always=always)
             if because is None:
                 plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
-                direct.merge(rows, plan, prune=may_prune(kinds))
+                direct.merge(rows, plan, prune=names if may_prune(kinds) else ())
             return because
 
         def by_spark() -> None:
@@ -102,7 +100,7 @@ class Merging:
             if found.num_rows:
                 held = direct.ordinals(found["content"].to_pylist())
                 plan = multiset.multiset_plan(columns, op, quoted_for_delta_rs)
-                direct.merge(collected.numbered(found, held, op), plan, prune=False)
+                direct.merge(collected.numbered(found, held, op), plan, prune=())
 
         def by_spark() -> None:
             self._multiset_by_spark(target, net, columns, identity)
@@ -162,21 +160,23 @@ class Merging:
 
     def current(self, target: LakeTable) -> LakeTable | DirectTable:
         """The table by whichever way is cheaper to ask: Spark's first look at one takes seconds."""
-        if self.wanted == "spark" or not within_delta_rs_s_reach(target.path):
+        if self.wanted == "spark":
             return target
-        return self._opened.setdefault(target.path, DirectTable(target))
+        if target.path not in self._opened:
+            self._opened[target.path] = within_reach(target, self.lake)
+        return self._opened[target.path] or target
 
     @property
     def opened(self) -> list[DirectTable]:
         """Tables that delta-rs has merged into."""
-        return [one for one in self._opened.values() if one.merges]
+        return [one for one in self._opened.values() if one is not None and one.merges]
 
     def _look(
         self, target: LakeTable, key: tuple[str, ...], size: int
     ) -> tuple[DirectTable | None, MergeFacts]:
         direct = self.current(target)
         if isinstance(direct, LakeTable):
-            return None, MergeFacts(within_delta_rs_s_reach(target.path))
+            return None, MergeFacts(False)
         direct.version()
         held, rows = direct.size()
         return direct, MergeFacts(True, direct.features(), held, size, key, rows)

@@ -83,9 +83,9 @@ def maintenance_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "maintenance")
 
 
-def compaction_path(lake: str) -> str:
-    """Files that are being written anew; of no use after a crash."""
-    return join(lake, INTERNAL_FOLDER, "compaction")
+def scratch_path(lake: str) -> str:
+    """Files that are being written; of no use after a crash."""
+    return join(lake, INTERNAL_FOLDER, "scratch")
 
 
 def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:

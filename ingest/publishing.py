@@ -14,7 +14,7 @@ from ingest import manifest
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.manifest import Entry
-from ingest.names import manifest_path
+from ingest.names import manifest_path, scratch_path
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 
@@ -39,8 +39,11 @@ class Publisher:
         self._session = session
         self._committer = committer
         self._table = LakeTable(session, manifest_path(lake))
-        self._direct = DirectTable(self._table) if within_delta_rs_s_reach(lake) else None
-        self._is_there = False
+        self._direct = (
+            DirectTable(self._table, local_folder(scratch_path(lake)))
+            if within_delta_rs_s_reach(lake)
+            else None
+        )
 
     @property
     def opened(self) -> list[DirectTable]:
@@ -55,11 +58,9 @@ class Publisher:
             self._committer.append_once(self._session, path, manifest.SCHEMA, rows, identity)
         else:
             direct = self._direct
-            # Asked once: delta-rs looks at every file of a log to say whether it is one, some 10 ms after an hour.
-            if not self._is_there and not self._table.exists():
+            if not self._table.exists():
                 schema = Schema.from_json(_schema().json())
                 DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
-            self._is_there = True
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from ingest import foreign
 from ingest.config import Pipeline
-from ingest.direct import DirectTable
+from ingest.direct import within_reach
 from ingest.ledger import Ledger
 from ingest.manifest import Entry, Place, offsets_from_log
 from ingest.names import (
@@ -25,7 +25,7 @@ from ingest.names import (
     table_folder,
 )
 from ingest.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
-from ingest.storage import Storage, within_delta_rs_s_reach
+from ingest.storage import Storage
 from ingest.table import LakeTable
 from ingest.topics import TableId, topic_of
 
@@ -164,7 +164,7 @@ def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> li
     for folder in sorted(folders):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
         name = names.get(folder)
-        facts = _look(LakeTable(spark, path), name, pipeline.name, newest)
+        facts = _look(LakeTable(spark, path), name, pipeline, newest)
         if facts is not None:
             found.append(facts)
     return found
@@ -173,12 +173,12 @@ def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> li
 def _own(spark: SparkSession, pipeline: Pipeline) -> list[LakeFacts]:
     """Quarantine may hold a torn batch's part before any table does."""
     table = LakeTable(spark, quarantine_path(pipeline.lake.path))
-    facts = _look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline.name, None)
+    facts = _look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline, None)
     return [facts] if facts and facts.version is not None else []
 
 
 def _look(
-    table: LakeTable, name: str | None, pipeline: str, newest: Entry | None
+    table: LakeTable, name: str | None, pipeline: Pipeline, newest: Entry | None
 ) -> LakeFacts | None:
     if not table.exists():
         return LakeFacts(name, table.path, None) if name else None
@@ -187,7 +187,7 @@ def _look(
         return None  # somebody else's table below our root: none of our business
     state = newest.tables.get(name) if newest else None
     # Without Spark where it can be: a hundred tables take two seconds, and minutes cold (docs/performance.md).
-    log = DirectTable(table) if within_delta_rs_s_reach(table.path) else table
+    log = within_reach(table, pipeline.lake.path) or table
     version = log.version()
     known = state.version if state else -1
     if name.startswith(f"{INTERNAL_FOLDER}/"):
@@ -198,6 +198,6 @@ def _look(
     markers = {
         (parts[1], parts[3]): Marker.parse(version)
         for app, version in left.items()
-        if (parts := app_id_parts(app)) and parts[0] == pipeline
+        if (parts := app_id_parts(app)) and parts[0] == pipeline.name
     }
     return LakeFacts(name, table.path, version, log.id(), markers, happened.note, happened.foreign)

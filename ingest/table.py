@@ -28,7 +28,7 @@ from ingest.names import (
 )
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
-from ingest.table_log import commit_name
+from ingest.table_log import commit_name, is_begun
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -97,7 +97,7 @@ class LakeTable:
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
         if within_delta_rs_s_reach(self.path):
-            return DeltaLake.is_deltatable(str(local_folder(self.path)))
+            return is_begun(local_folder(self.path))
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(self, version: SchemaVersion, key: Sequence[str]) -> None:

@@ -1,8 +1,7 @@
 """The files of a table's log in a local folder: whether there is a newer one, and how many there are.
 
-delta-rs (1.6.6) looks at every file of the folder to find the newest, 2 µs each and several times a commit. At a
-commit a second that is a tenth of a second more with each three hours, so it is asked only when there is
-something new, and the folder is kept short.
+delta-rs (1.6.6) looks at every file of the folder to find the newest, 2 µs each and several times a commit, and so
+does who asks it whether there is a table. So it is asked for little, and the folder is kept short.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from ingest.storage import LocalFiles
 Action = dict[str, Any]
 """A line of a commit, as Delta's protocol has it."""
 
+_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _NUMBERED = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
 
@@ -46,6 +46,19 @@ def is_there(table: Path, version: int) -> bool:
     return (table / commit_name(version)).exists()
 
 
+def is_begun(table: Path) -> bool:
+    """True when a folder holds a table: its log has a checkpoint or a first commit."""
+    pointer = table / "_delta_log" / "_last_checkpoint"
+    return pointer.exists() or is_there(table, 0)
+
+
+def newest(table: Path) -> int:
+    """The highest number of a commit that a table's log holds; -1 without one. Reads the whole folder."""
+    log = table / "_delta_log"
+    names = [file.name for file in log.iterdir()] if log.exists() else []
+    return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
+
+
 def read(table: Path, version: int) -> list[Action] | None:
     """A commit's actions; None where a table's log does not hold it."""
     try:
@@ -67,7 +80,7 @@ def cut(table: Path, keep: int) -> int:
     """
     folder = table / "_delta_log"
     names = sorted(file.name for file in folder.iterdir())
-    commits = [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
+    commits = [int(name[:20]) for name in names if _COMMIT.fullmatch(name)]
     upto = max(commits, default=0) - keep
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
     base = max((one for one in checkpoints if one <= upto), default=0)

@@ -139,12 +139,12 @@ def newer(frame):
 
 
 def mark_rows(target, changes):
-    direct, rows = DirectTable(target), changes.toArrow()
-    scratch = Path(target.path).with_name("scratch")
+    direct = DirectTable(target, Path(target.path).with_name("scratch"))
+    rows = changes.toArrow()
     assert Committer(1).once(
         direct,
         Identity("ingest/p/c/t/m", 1),
-        lambda: mark(direct, rows, ("id",), scratch, always=True),
+        lambda: mark(direct, rows, ("id",), always=True),
     )
     assert "deletionVectors" in direct.features()
 

@@ -112,6 +112,11 @@ SCENARIOS: dict[str, Scenario] = {
         [[(n, "a") for n in range(1, upto + 1)] for upto in range(1, 6)],
         crashes={3: "files_rewritten"},
     ),
+    "a_commit_whose_files_lie_in_the_table_when_it_dies_is_made_once": Scenario(
+        [[A], [B, insert(30, 2, "x")], [GONE, insert(40, 3, "y")]],
+        [[(1, "a")], [(1, "b"), (2, "x")], [(2, "x"), (3, "y")]],
+        crashes={1: "files_written", 2: "files_written"},
+    ),
     "a_row_that_has_gone_stays_away_when_others_of_its_file_go_after_it": Scenario(
         [
             [insert(10, 1, "a"), insert(11, 2, "b"), insert(12, 3, "c")],

@@ -23,7 +23,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, compaction, config, layout, maintenance, pipeline, startup
+from ingest import apply, compaction, config, layout, maintenance, pipeline, scratch, startup
 from ingest.catalog import Catalog
 from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
@@ -191,6 +191,7 @@ class SparkTarget:
                     patch.object(pipeline, "reached", dying(crash)),
                     patch.object(apply, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
+                    patch.object(scratch, "reached", dying(crash)),
                 ):
                     self._apply(ends)
             except Crash:

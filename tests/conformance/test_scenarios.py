@@ -26,6 +26,7 @@ from ingest import (
     progress,
     snapshots,
     states,
+    table_state,
 )
 from ingest.changelog import row
 from ingest.errors import IngestError
@@ -308,9 +309,17 @@ MUTANTS = [
     Mutant(
         "files written anew without their last one",
         compaction,
-        "_commit",
-        lambda original: lambda *given: original(*given[:-1], given[-1][:-1]),
+        "_swap",
+        lambda original: lambda gone, added, now: original(gone, added[:-1], now),
         "rows_of_files_that_are_written_anew_stay_also_when_it_dies_in_between",
+        engine=DRIVER,
+    ),
+    Mutant(
+        "a file that holds a key of the batch is passed over",
+        table_state,
+        "_may_hold",
+        lambda _: lambda *_: False,
+        "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
         engine=DRIVER,
     ),
 ]

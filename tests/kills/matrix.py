@@ -33,6 +33,7 @@ PLACES = (
     "changes_prepared",
     "quarantine_committed",
     "table_started~{db}.keyed",
+    "files_written",
     "step_committed~{db}.keyed",
     "table_committed~{db}.keyed",
     "table_started~{db}.bag",

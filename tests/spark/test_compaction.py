@@ -26,6 +26,7 @@ from tests.spark.test_direct import (
     KEYS,
     column,
     direct_merge,
+    direct_of,
     marking,
     rows,
     small,
@@ -38,10 +39,10 @@ __all__ = ["small", "table"]
 
 def written_anew(target, rows_per_file=10, key=("id",)):
     """Compact all of a table; returns what `compact` says."""
-    direct = DirectTable(target)
+    direct = direct_of(target)
     direct.version()
     rewrite = Rewrite(tuple(files(direct, key[0] if key else None)), rows_per_file, True)
-    return compact(direct, rewrite, key, Path(target.path).parent / "scratch")
+    return compact(direct, rewrite, key)
 
 
 def actions(target, version=-1):
@@ -67,13 +68,13 @@ def test_every_type_comes_through_and_versions_before_stay_readable(spark, table
         for kind in ("add", "remove")
         if kind in action
     )
-    assert not (Path(target.path).parent / "scratch").exists()
+    assert not list((Path(target.path).parent / "scratch").iterdir())
 
 
 def test_rows_lie_by_key_in_files_of_the_size_that_was_asked_for(spark, table):
     target = table([(column("id"), "n * 7 % 61"), (column("v"), "n")])
     assert written_anew(target)
-    found = sorted((one.low, one.high, one.rows) for one in files(DirectTable(target), "id"))
+    found = sorted((one.low, one.high, one.rows) for one in files(direct_of(target), "id"))
     assert sum(rows for *_, rows in found) == 39
     assert max(rows for _, _, rows in found) <= 10
     assert all(a[1] < b[0] for a, b in pairwise(found))
@@ -96,45 +97,65 @@ def test_mapped_columns_and_a_table_without_a_key_come_through(spark, table):
 
 
 def test_rows_that_were_marked_are_not_brought_along(spark, small):
-    marking(DirectTable(small), source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
-    marking(DirectTable(small), source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
+    marking(direct_of(small), source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
+    marking(direct_of(small), source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
     before = small.frame().orderBy("id").localCheckpoint()
-    assert any(one.deleted for one in files(DirectTable(small), "id"))
+    assert any(one.deleted for one in files(direct_of(small), "id"))
     assert written_anew(small)
-    assert not any(one.deleted for one in files(DirectTable(small), "id"))
+    assert not any(one.deleted for one in files(direct_of(small), "id"))
     assert_df_equality(small.frame().orderBy("id"), before)
-    marking(DirectTable(small), source_of(spark, "n = 20", 80, "'d'"), 5)
+    marking(direct_of(small), source_of(spark, "n = 20", 80, "'d'"), 5)
     assert small.frame().count() == before.count() - 1
 
 
+def test_rows_that_spark_marked_in_a_file_of_its_own_stay_away(spark, small):
+    spark.sql(
+        f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES (delta.enableDeletionVectors = true)"
+    )
+    setting = "spark.databricks.delta.delete.deletionVectors.persistent"
+    spark.conf.set(setting, "true")
+    try:
+        small.delta().delete("id % 3 = 0")
+    finally:
+        spark.conf.set(setting, "false")
+    held = direct_of(small).state.files.values()
+    vectors = [one.add["deletionVector"] for one in held if "deletionVector" in one.add]
+    assert {vector["storageType"] for vector in vectors} == {"u"}
+    assert direct_merge(small, source_of(spark, "n IN (1, 3)", 60), 3)
+    direct_merge(small, source_of(spark, "n = 39", 60), 4, prune=True)
+    assert written_anew(small)
+    wanted = {n: "new" if n in (1, 3, 39) else str(n) for n in range(40) if n % 3 or n in (3, 39)}
+    assert {row.id: row.v for row in small.frame().collect()} == wanted
+
+
 def test_a_commit_that_came_between_wins_and_nothing_is_left_of_ours(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     direct.version()
     held = files(direct, "id")
     direct_merge(small, source_of(spark, "n = 1", 60), 3)  # somebody else's object
     lying = {file.name for file in Path(small.path).glob("*.parquet")}
     version = small.version()
     rewrite = Rewrite(tuple(held), 10, True)
-    assert not compact(direct, rewrite, ("id",), Path(small.path).parent / "scratch")
+    assert not compact(direct, rewrite, ("id",))
     assert {file.name for file in Path(small.path).glob("*.parquet")} == lying
     assert small.version() == version
 
 
 def test_files_that_do_not_hold_the_rows_they_say_are_left_as_they_are(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     version = direct.version()
     held = files(direct, "id")
     wrong = Rewrite((*held[:-1], replace(held[-1], rows=held[-1].rows + 1)), 10, True)
     with pytest.raises(OSError, match="rows became"):
-        compact(direct, wrong, ("id",), Path(small.path).parent / "scratch")
+        compact(direct, wrong, ("id",))
     assert small.version() == version
 
 
-def test_a_file_name_that_a_log_would_encode_is_left_alone(spark, small):
-    direct = DirectTable(small)
+def test_files_that_a_table_no_longer_has_are_not_written_anew(spark, small):
+    direct = direct_of(small)
     direct.version()
-    odd = Rewrite((layout.DataFile("part é.parquet", 1, 1),), 10, True)
-    assert not compact(direct, odd, ("id",), Path(small.path).parent / "scratch")
+    gone = Rewrite((layout.DataFile("part-0.parquet", 1, 1),), 10, True)
+    assert not compact(direct, gone, ("id",))
 
 
 def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeypatch):
@@ -142,11 +163,11 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     monkeypatch.setattr(layout, "MANY_SMALL", 2)
     monkeypatch.setattr(layout, "WORTH", 0)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
-    direct, committer = DirectTable(small), Committer(1)
+    direct, committer = direct_of(small), Committer(1)
     plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
     for batch in range(1, 9):
         merged = source_of(spark, f"n = {batch} OR n = {batch} + 40", 60 + batch).toArrow()
-        act = partial(direct.merge, merged, plan, prune=True)
+        act = partial(direct.merge, merged, plan, prune=("id",))
         assert committer.once(direct, Identity(APP, batch), act)
         upkeep.between_batches([direct])
     assert upkeep.done()
@@ -164,7 +185,7 @@ def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
     monkeypatch.setattr(layout, "QUIET", 3)
     monkeypatch.setattr(layout, "SMALLEST", 1)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
-    direct = DirectTable(small)
+    direct = direct_of(small)
     left, right = sorted(files(direct, "id"), key=lambda one: one.low)
     held = []
     for batch, row in enumerate((left.low, right.low, right.low, right.low, right.low), start=1):
@@ -178,13 +199,13 @@ def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
 
 
 def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     for batch in range(1, 4):
         direct_merge(small, source_of(spark, f"n = {batch}", 60 + batch), batch, direct=direct)
     before = small.frame().orderBy("id").localCheckpoint()
     (Path(small.path) / "orphan.parquet").write_bytes(b"of a commit that never was")
     assert direct.vacuum(0) > 1
-    live = {one.path for one in files(DirectTable(small), "id")}
+    live = {one.path for one in files(direct_of(small), "id")}
     assert {file.name for file in Path(small.path).glob("*.parquet")} == live
     assert_df_equality(small.frame().orderBy("id"), before)
     assert LakeTable(spark, small.path).property_of("delta.logRetentionDuration") == "interval 0 hours"  # fmt: skip
@@ -195,7 +216,7 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     lake, now = Path(small.path).parent, [1_000_000.0]
     monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
     asked = []
-    direct = DirectTable(small)
+    direct = direct_of(small)
     monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
@@ -207,7 +228,7 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     lake, now, asked = Path(small.path).parent, [1_000_000.0], []
     monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
     monkeypatch.setattr(maintenance, "manifest_path", lambda lake: small.path)
-    direct = DirectTable(small)
+    direct = direct_of(small)
     monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     upkeep = Maintenance(str(lake), 168, 10_000)
     for minute in range(0, 25, 5):
@@ -222,7 +243,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
 
     monkeypatch.setattr(DirectTable, "vacuum", fail)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
-    direct = DirectTable(small)
+    direct = direct_of(small)
     upkeep.between_batches([direct])
     monkeypatch.setattr(maintenance.time, "time", lambda: 9e9)
     for _ in range(3):
@@ -232,7 +253,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
 
 
 def test_a_log_is_cut_at_a_checkpoint_and_the_newest_versions_stay_readable(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     for batch in range(1, 30):
         direct_merge(small, source_of(spark, f"n = {batch}", 60), batch, direct=direct)
     log, newest = Path(small.path) / "_delta_log", direct.version()
@@ -254,7 +275,7 @@ def test_a_log_is_cut_at_a_checkpoint_and_the_newest_versions_stay_readable(spar
 def test_commits_of_others_and_a_table_made_again_are_seen(spark, table):
     columns = [(column("id"), "n"), (column("v", "VARCHAR", 9), "n || ''")]
     target = table(columns)
-    direct = DirectTable(target)
+    direct = direct_of(target)
     first, id_ = direct.version(), direct.id()
     direct_merge(target, source_of(spark, "n = 1", 60), 1)  # by another object
     assert direct.version() == first + 1

@@ -15,13 +15,13 @@ from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.live_files import LiveFiles
 from ingest.marking import mark
 from ingest.merging import Merging, Source, spark_merge
 from ingest.mysql_types import Column, column_type
 from ingest.names import Marker, quoted_for_delta_rs
 from ingest.position import SQL_TYPE, Position
 from ingest.table import LakeTable
+from ingest.table_state import TableState
 from ingest.topics import TableId
 
 APP = "ingest/p/c/d.t/mirror"
@@ -63,6 +63,10 @@ KEYS = (
 )
 
 
+def direct_of(target):
+    return DirectTable(target, Path(target.path).with_name("scratch"))
+
+
 def rows(spark, columns, where, position, op="'c'"):
     """Rows of these numbers as a MERGE's source has them, all of them at one byte position."""
     values = ", ".join(
@@ -94,13 +98,13 @@ def table(spark, folder):
 
 
 def direct_merge(target, source, batch, *, term=1, prune=False, direct=None):
-    direct = direct or DirectTable(target)
+    direct = direct or direct_of(target)
     names = [name for name in source.columns if name != "_ingest"]
     plan = merge.mirror_plan(names, ("id",), quoted_for_delta_rs)
     return Committer(term).once(
         direct,
         Identity(APP, batch, 0, "a note"),
-        lambda: direct.merge(source.toArrow(), plan, prune=prune),
+        lambda: direct.merge(source.toArrow(), plan, prune=("id",) if prune else ()),
         may_do_nothing=True,
     )
 
@@ -127,11 +131,11 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
 
 def marking(direct, source, batch):
     """One batch's source rows, marked where they are; returns whether it was done."""
-    rows, scratch = source.toArrow(), Path(direct.path).with_name("scratch")
+    rows = source.toArrow()
     return Committer(1).once(
         direct,
         Identity(APP, batch, 0, "a note"),
-        lambda: mark(direct, rows, ("id",), scratch, always=True),
+        lambda: mark(direct, rows, ("id",), always=True),
         may_do_nothing=True,
     )
 
@@ -149,7 +153,7 @@ def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, ke
     others = [one for one in EVERY_TYPE if " " not in one[0].name]
     columns = [key, *(others if key is KEYS[0] else others[:2])]
     one, other = table(columns, "one"), table(columns, "other")
-    names, direct = [c.name for c, _ in columns], DirectTable(other)
+    names, direct = [c.name for c, _ in columns], direct_of(other)
     for batch, position in ((3, 60), (4, 40), (5, 80)):  # one of them is older
         changed = [key, *((c, text.replace("n", f"(n + {batch})") if c.name == "tiny" else text) for c, text in columns[1:])]  # fmt: skip
         op = f"CASE (n + {batch}) % 4 WHEN 0 THEN 'd' WHEN 1 THEN 'c' ELSE 'u' END"
@@ -167,7 +171,7 @@ def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, ke
 def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, table):
     columns = [(column("id"), "n"), (column("a"), "n")]
     target = table(columns)
-    direct = DirectTable(target)
+    direct = direct_of(target)
     marking(direct, rows(spark, columns, "n < 20", 60, "IF(n < 10, 'd', 'u')"), 3)
     newer = rows(spark, columns, "n BETWEEN 5 AND 15", 70, "'u'")
     assert direct_merge(target, newer, 4, direct=direct)
@@ -186,20 +190,20 @@ def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(sp
     target = LakeTable(spark, str(folder / "pair"))
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("row", "change"), "")  # fmt: skip
     target.create(version, ("row", "change"))
-    direct = DirectTable(target)
+    direct = direct_of(target)
     for batch, where, op in ((1, "n < 40", "'c'"), (2, "n BETWEEN 20 AND 50", "IF(n < 30, 'd', 'u')")):  # fmt: skip
         made = rows(spark, columns, where, 50 + batch, op).toArrow()
         Committer(1).once(
             direct,
             Identity(APP, batch),
-            lambda made=made: mark(direct, made, ("row", "change"), folder / "s", always=True),
+            lambda made=made: mark(direct, made, ("row", "change"), always=True),
         )
     wanted = [*range(1, 20), *range(30, 51)]
     assert [row.place for row in target.frame().orderBy("place").collect()] == wanted
 
 
 def test_files_with_marked_rows_outlive_the_versions_that_had_them_whole(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     marking(direct, source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
     marking(direct, source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
     before = small.frame().orderBy("id").localCheckpoint()
@@ -211,15 +215,15 @@ def test_files_with_marked_rows_outlive_the_versions_that_had_them_whole(spark, 
 
 
 def direct_files(target):
-    direct = DirectTable(target)
+    direct = direct_of(target)
     direct.version()
-    return direct.live().files.values()
+    return [one.add for one in direct.state.files.values()]
 
 
 def test_a_table_with_marked_rows_follows_a_rename_and_is_merged_into_afterwards(spark, table):
     before = [(column("id"), "n"), (column("a"), "n")]
     target = table(before)
-    direct = DirectTable(target)
+    direct = direct_of(target)
     marking(direct, rows(spark, before, "n < 10", 54, "IF(n < 5, 'd', 'u')"), 3)
     after = [column("id"), column("b")]
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("id",), "ALTER TABLE t RENAME COLUMN a TO b")  # fmt: skip
@@ -243,20 +247,20 @@ def test_rows_that_keep_a_column_the_source_no_longer_has_are_not_marked(spark, 
     columns = [(column("id"), "n"), (column("a"), "n")]
     target = table(columns)
     source = rows(spark, columns[:1], "n < 5", 60, "'u'")
-    assert mark_of(DirectTable(target), source) is None
+    assert mark_of(direct_of(target), source) is None
     assert target.version() == 2
 
 
 def mark_of(direct, source):
     direct.version()
     with direct.identified(APP, Marker(1, 4, 0).version, ""):
-        return mark(direct, source.toArrow(), ("id",), Path(direct.path) / "none", always=True)
+        return mark(direct, source.toArrow(), ("id",), always=True)
 
 
 def test_a_batch_that_changes_no_row_makes_no_version(spark, table):
     columns = [(column("id"), "n"), (column("a"), "n")]
     target = table(columns)
-    direct = DirectTable(target)
+    direct = direct_of(target)
     before = direct.version()
     marking(direct, rows(spark, columns, "n < 20", 40, "'u'"), 3)
     assert direct.version() == before
@@ -267,16 +271,17 @@ def test_a_table_whose_log_was_put_into_a_checkpoint_is_marked_as_before(spark, 
     target = table(columns)
     for batch in range(3, 3 + 2 * CHECKPOINT_EVERY):
         # By another process each time, which knows nothing but the log.
-        marking(DirectTable(target), rows(spark, columns, f"n = {batch}", 60 + batch, "'u'"), batch)
+        marking(direct_of(target), rows(spark, columns, f"n = {batch}", 60 + batch, "'u'"), batch)
     found = sorted((Path(target.path) / "_delta_log").glob("*.checkpoint.parquet"))
     assert found
-    direct = DirectTable(target)
+    direct = direct_of(target)
     direct.version()
-    live = direct.live()
+    live = direct.state
     log = Path(target.path) / "_delta_log"
     (log / f"{int(found[-1].name[:20]):020d}.json").unlink()  # the checkpoint alone has it
-    again = LiveFiles(Path(target.path))
-    again.read_to(direct.version())
+    again = TableState.read(Path(target.path))
+    assert again.version == direct.version()
+    assert again.markers == live.markers
     assert again.files == live.files
     assert again.protocol == live.protocol
     assert again.metadata["schemaString"] == live.metadata["schemaString"]
@@ -299,7 +304,7 @@ def test_a_table_with_mapped_columns_is_written_right(spark, table):
     Committer(1).once(
         target, Identity(APP, 3), lambda: target.change_columns(plan, target.describe())
     )
-    direct = DirectTable(target)
+    direct = direct_of(target)
     assert "columnMapping" in direct.features()
     assert direct.features() <= WRITABLE
     columns = [
@@ -329,7 +334,7 @@ def source_of(spark, where, position, op="'u'"):
 
 
 def test_what_is_there_is_not_committed_again_and_nothing_makes_no_commit(spark, small):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     assert direct_merge(small, source_of(spark, "n = 1", 60), 3, direct=direct)
     assert not direct_merge(small, source_of(spark, "n = 2", 60), 3, direct=direct)
     version = direct.version()
@@ -350,37 +355,37 @@ def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):
 
 
 def test_it_knows_its_size_and_that_the_table_needs_nothing_special(small, folder):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     files = [file.stat().st_size for file in (folder / "t").glob("*.parquet")]
     assert (direct.size(), direct.features()) == ((sum(files), 39), frozenset())
 
 
 def test_a_successor_s_fence_stops_a_merge_that_has_not_seen_it_and_one_that_has(spark, small):
     source = source_of(spark, "n = 1", 60)
-    direct = DirectTable(small)
+    direct = direct_of(small)
     plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
 
     def act():
         Committer(2).fence(small, APP)
-        direct.merge(source.toArrow(), plan, prune=False)
+        direct.merge(source.toArrow(), plan, prune=())
 
     with pytest.raises(LeaseLostError):
         Committer(1).once(direct, Identity(APP, 3), act)
     with pytest.raises(LeaseLostError):
         direct_merge(small, source, 3)
     with pytest.raises(LeaseLostError), direct.identified(APP, Marker(1, 9, 0).version, ""):
-        direct.merge(source.toArrow(), plan, prune=False)
+        direct.merge(source.toArrow(), plan, prune=())
     assert direct_merge(small, source, 3, term=2)
 
 
 def test_anybody_s_commit_in_between_makes_it_fail_and_leaves_the_table_as_it_is(spark, small):
     source = source_of(spark, "n = 1", 60)
-    direct = DirectTable(small)
+    direct = direct_of(small)
     plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
 
     def act():
         small.delta().delete("id = 39")  # another row, and another file
-        direct.merge(source.toArrow(), plan, prune=False)
+        direct.merge(source.toArrow(), plan, prune=())
 
     with pytest.raises(ForeignCommitError):
         Committer(1).once(direct, Identity(APP, 3), act)
@@ -388,7 +393,7 @@ def test_anybody_s_commit_in_between_makes_it_fail_and_leaves_the_table_as_it_is
 
 
 def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, small, folder):
-    direct = DirectTable(small)
+    direct = direct_of(small)
     for batch in range(1, CHECKPOINT_EVERY + 2):
         direct_merge(small, source_of(spark, f"n = {batch}", 60), batch, direct=direct)
     log = folder / "t" / "_delta_log"
@@ -401,7 +406,7 @@ def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, s
     assert_df_equality(LakeTable(spark, str(copy)).frame().orderBy("id"), expected)
     marker = Marker(1, CHECKPOINT_EVERY + 1, 0).version
     assert LakeTable(spark, str(copy)).markers() == {APP: marker}
-    assert DirectTable(LakeTable(spark, str(copy))).committed(APP) == marker
+    assert direct_of(LakeTable(spark, str(copy))).committed(APP) == marker
 
 
 @pytest.mark.parametrize("name", ["%5Fhidden", "a\\b", "plain", "ä b'#?"])

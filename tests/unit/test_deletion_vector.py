@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.deletion_vector import UnreadableError, inline, rows
+from ingest.deletion_vector import UnreadableError, file_of, inline, rows
 
 # As Delta's protocol and its Java and Rust kernels have it.
 KNOWN = {
@@ -39,3 +39,10 @@ def test_a_file_without_one_has_no_deleted_row():
 def test_one_in_a_file_of_its_own_is_not_taken_for_ours():
     with pytest.raises(UnreadableError):
         rows({**KNOWN, "storageType": "u"})
+
+
+def test_the_file_of_the_protocol_s_own_example_is_found():
+    elsewhere = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    assert file_of(elsewhere) == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    assert file_of(KNOWN) is None
+    assert file_of(None) is None

@@ -1,0 +1,103 @@
+"""A folder where delta-rs works on some of a table's files, and what it did there as a commit of the real table.
+
+In it lie a log of one version, which names the files and says of what kind the table is, and a link to the real
+table's folder. So delta-rs meets no more of a table than it needs, and no log of thousands of versions
+(``table_state``). All reading and writing of rows is delta-rs's; the commit is Delta's own, made by one
+name that only one writer can create.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from ingest import deletion_vector, table_log
+from ingest.failpoints import reached
+from ingest.table_log import Action
+from ingest.table_state import LiveFile, TableState
+
+_LINK = "table"
+_NEW = ("add", "cdc")
+"""Actions that bring a file."""
+
+
+@contextmanager
+def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator[Scratch]:
+    """One of these files of a table. ``root``: on the same disk as the table; what a crash leaves there is of no use."""
+    folder = root / uuid.uuid4().hex
+    try:
+        folder.mkdir(parents=True)
+        (folder / _LINK).symlink_to(like.folder.absolute(), target_is_directory=True)
+        rest: Action = {"partitionValues": {}, "modificationTime": 0, "dataChange": True}
+        actions = list[Action]([{"protocol": like.protocol}, {"metaData": like.metadata}])
+        for one in files:
+            actions.append({"add": {**rest, **one.add, "path": f"{_LINK}/{one.path}"}})
+            if vector := deletion_vector.file_of(one.add.get("deletionVector")):
+                name = (
+                    folder / vector
+                )  # by a path that counts from the table's folder, which is this one here
+                name.parent.mkdir(exist_ok=True)
+                if not name.is_symlink():  # one holds the vectors of several files
+                    name.symlink_to(like.folder.absolute() / vector)
+        table_log.write(folder, 0, actions)
+        yield Scratch(folder, like)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Scratch:
+    """Made by :func:`scratch`."""
+
+    def __init__(self, folder: Path, like: TableState) -> None:
+        self._folder = folder
+        self._like = like
+        self._version = like.version
+
+    @cached_property
+    def table(self) -> DeltaTable:
+        """What delta-rs works on."""
+        return DeltaTable(self._folder)
+
+    def as_it_was(self) -> DeltaTable:
+        """The files that it was made of."""
+        return DeltaTable(self._folder, version=0)
+
+    def actions(self, now_ms: int) -> list[Action]:
+        """What was done here, in terms of the real table; ``commitInfo`` is the last commit's, and comes first."""
+        info, found, version = list[Action](), list[Action](), 1
+        while (actions := table_log.read(self._folder, version)) is not None:
+            version += 1
+            for action in actions:
+                if "commitInfo" in action:
+                    info = [action]
+                elif "remove" in action:
+                    path = action["remove"]["path"].removeprefix(f"{_LINK}/")
+                    found.append(self._like.files[path].removed(now_ms))
+                else:
+                    found.append(action)
+        return [*info, *found]
+
+    def commit(self, actions: Sequence[Action]) -> bool:
+        """Make these actions the version after the one that the scratch was made from, its new files among them;
+        False when somebody else has made that.
+
+        The files come first: a crash between leaves some that no version names, for VACUUM.
+        """
+        table = self._like.folder
+        new = [action[kind]["path"] for action in actions for kind in _NEW if kind in action]
+        moved = [path for path in new if (self._folder / path).exists()]
+        for path in moved:
+            (table / path).parent.mkdir(exist_ok=True)
+            (self._folder / path).rename(table / path)
+        reached("files_written", 0, str(table))
+        done = table_log.write(table, self._version + 1, actions)
+        if not done:
+            for path in moved:
+                (table / path).unlink()
+        return done
