@@ -46,8 +46,8 @@ _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_lo
 
 
 class DirectTable:
-    """A Delta table in a local folder, read once and followed by its log. ``room``: a folder on the same disk for
-    what is being written (``names.scratch_path``).
+    """A Delta table in a local folder, read once and followed by its log. ``room``: a folder for what is
+    being written (``names.scratch_path``), best on the same disk.
     """
 
     def __init__(self, table: LakeTable, room: Path) -> None:

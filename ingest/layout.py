@@ -70,12 +70,10 @@ class Look:
     def then(self, files: Sequence[DataFile], merges: int) -> tuple[list[DataFile], Look]:
         """The next look: files with what the two together say of them. ``merges``: so many by now."""
         before = self.since or {}
-        now = {
-            one.path: then
-            if (then := before.get(one.path)) is not None and then[0] == one.deleted
-            else (one.deleted, merges)
-            for one in files
-        }
+        now = dict[str, tuple[int, int]]()
+        for one in files:
+            deleted, since = before.get(one.path, (one.deleted, merges))
+            now[one.path] = (one.deleted, since if deleted == one.deleted else merges)
         known = [
             replace(
                 one,
@@ -136,29 +134,42 @@ class Rewrite:
         return max(1, round(self.rows / self.rows_per_file))
 
 
-def rows_per_file(files: Sequence[DataFile]) -> int:
-    """How many rows a file of this table should have."""
-    size, rows = sum(one.bytes for one in files), sum(one.rows for one in files)
-    wanted = min(max(size // PARTS, SMALLEST), LARGEST)
-    return max(1, wanted * rows // max(1, size))
+@dataclass(frozen=True)
+class Size:
+    """Of a table's files together."""
 
+    bytes: int
+    rows: int
 
-def rows_per_piece(files: Sequence[DataFile]) -> int:
-    """How many rows a file of this table should have at the least where changes come to it."""
-    size, rows = sum(one.bytes for one in files), sum(one.rows for one in files)
-    return max(1, SMALLEST // FINER * rows // max(1, size))
+    @classmethod
+    def of(cls, files: Sequence[DataFile]) -> Size:
+        """Of these."""
+        return cls(sum(one.bytes for one in files), sum(one.rows for one in files))
+
+    def rows_in(self, size: int) -> int:
+        """How many rows of this table take so many bytes; one at the least."""
+        return max(1, size * self.rows // max(1, self.bytes))
+
+    @property
+    def rows_per_file(self) -> int:
+        """How many rows a file of this table should have."""
+        return self.rows_in(min(max(self.bytes // PARTS, SMALLEST), LARGEST))
+
+    @property
+    def rows_per_piece(self) -> int:
+        """How many rows a file of this table should have at the least where changes come to it."""
+        return self.rows_in(SMALLEST // FINER)
 
 
 def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
     """What is to be written anew now, or None."""
-    wanted, finest = rows_per_file(files), rows_per_piece(files)
-    all_rows = sum(one.rows for one in files)
-    most = MOST * all_rows // max(1, sum(one.bytes for one in files))
-    most = max(most, WORTH * written.rows // max(1, written.merges))
+    size = Size.of(files)
+    wanted, finest = size.rows_per_file, size.rows_per_piece
+    most = max(size.rows_in(MOST), WORTH * written.rows // max(1, written.merges))
     loose = _together(out_of_order(files, finest), most)
     rows = sum(one.rows for one in loose)
     if rows and written.in_vain >= rows:
-        is_local = rows * LOCAL <= all_rows
+        is_local = rows * LOCAL <= size.rows
         finer = max(finest, min(wanted // FINER, rows // PARTS))
         found = Rewrite(loose, finer if is_local else wanted, True)
         if max(found.pieces, len(loose)) > 1:

@@ -23,13 +23,11 @@ from ingest.table_log import Action
 from ingest.table_state import LiveFile, TableState
 
 _LINK = "table"
-_NEW = ("add", "cdc")
-"""Actions that bring a file."""
 
 
 @contextmanager
 def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator[Scratch]:
-    """One of these files of a table. ``root``: on the same disk as the table; what a crash leaves there is of no use."""
+    """One of these files of a table. ``root``: best on the same disk as the table; what a crash leaves there is of no use."""
     folder = root / uuid.uuid4().hex
     try:
         folder.mkdir(parents=True)
@@ -39,12 +37,10 @@ def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator
         for one in files:
             actions.append({"add": {**rest, **one.add, "path": f"{_LINK}/{one.path}"}})
             if vector := deletion_vector.file_of(one.add.get("deletionVector")):
-                name = (
-                    folder / vector
-                )  # by a path that counts from the table's folder, which is this one here
-                name.parent.mkdir(exist_ok=True)
-                if not name.is_symlink():  # one holds the vectors of several files
-                    name.symlink_to(like.folder.absolute() / vector)
+                # Sought below the table's folder, which is this one here; one holds the vectors of several files.
+                (folder / vector).parent.mkdir(exist_ok=True)
+                if not (folder / vector).is_symlink():
+                    (folder / vector).symlink_to(like.folder.absolute() / vector)
         table_log.write(folder, 0, actions)
         yield Scratch(folder, like)
     finally:
@@ -90,14 +86,15 @@ class Scratch:
         The files come first: a crash between leaves some that no version names, for VACUUM.
         """
         table = self._like.folder
-        new = [action[kind]["path"] for action in actions for kind in _NEW if kind in action]
-        moved = [path for path in new if (self._folder / path).exists()]
-        for path in moved:
+        paths = [action["add"]["path"] for action in actions if "add" in action]
+        new = [path for path in paths if (self._folder / path).exists()]  # others lie in the table
+        for path in new:
+            # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
             (table / path).parent.mkdir(exist_ok=True)
-            (self._folder / path).rename(table / path)
+            shutil.move(self._folder / path, table / path)
         reached("files_written", 0, str(table))
         done = table_log.write(table, self._version + 1, actions)
         if not done:
-            for path in moved:
+            for path in new:
                 (table / path).unlink()
         return done

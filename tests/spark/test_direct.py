@@ -1,5 +1,6 @@
 """A MERGE by delta-rs: the same rows as Spark's, the same identity, and the fence holds."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -341,6 +342,16 @@ def test_what_is_there_is_not_committed_again_and_nothing_makes_no_commit(spark,
     assert direct_merge(small, source_of(spark, "n = 1", 10), 4, direct=direct), "older: no change"
     assert (direct.version(), direct.committed(APP)) == (version, Marker(1, 3, 0).version)
     assert [row.v for row in small.frame().filter("id < 3").orderBy("id").collect()] == ["new", "2"]
+
+
+def test_a_table_on_another_disk_than_its_lake_is_written_to(spark, small, monkeypatch):
+    def another_disk(source, target):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr("shutil.os.rename", another_disk)
+    assert direct_merge(small, source_of(spark, "n = 1 OR n = 50", 60), 3)
+    monkeypatch.undo()
+    assert {row.id for row in small.frame().filter("v = 'new'").collect()} == {1, 50}
 
 
 def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):

@@ -20,11 +20,10 @@ from ingest.layout import (
     WORTH,
     DataFile,
     Look,
+    Size,
     Written,
     choose,
     out_of_order,
-    rows_per_file,
-    rows_per_piece,
 )
 
 MIB = 2**20
@@ -69,13 +68,13 @@ def test_where_changes_come_to_files_are_cut_finer_elsewhere_they_stay():
     assert choose(cold, written) is None
     found = choose(hot, written)
     assert [one.path for one in found.files] == [last.path]
-    assert found.rows_per_file == rows_per_file(cold) // FINER
+    assert found.rows_per_file == Size.of(cold).rows_per_file // FINER
 
 
 def test_a_file_that_would_become_one_file_is_left_alone():
     hot = replace(ranges(1, rows=350, size=350 * 2**10)[0], hot=True)
     others = ranges(2, rows=325, size=325 * 2**10, start=1)
-    assert out_of_order([hot, *others], rows_per_piece([hot, *others])) == [hot]
+    assert out_of_order([hot, *others], Size.of([hot, *others]).rows_per_piece) == [hot]
     assert choose([hot, *others], Written(9, 10**9)) is None
 
 
@@ -158,7 +157,7 @@ def test_what_is_in_order_overlaps_nothing_that_is_but_where_no_changes_come(hel
 
 @pytest.mark.parametrize(("size", "files"), [(1, 1), (300 * 2**10, 1), (8 * MIB, PARTS)])
 def test_a_small_table_is_cut_into_fewer_files(size, files):
-    assert round(10_000 / rows_per_file([DataFile("a", size, 10_000)])) in (0, files)
+    assert round(10_000 / Size.of([DataFile("a", size, 10_000)]).rows_per_file) in (0, files)
 
 
 def test_a_file_of_which_many_rows_are_deleted_is_written_anew_and_no_other():
