@@ -420,6 +420,19 @@ def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, s
     assert direct_of(LakeTable(spark, str(copy))).committed(APP) == marker
 
 
+def test_a_table_with_checkpoints_of_another_kind_is_merged_into_by_spark(spark, small):
+    for name, value in (("checkpointPolicy", "v2"), ("checkpointInterval", "1")):
+        spark.sql(f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES (delta.{name} = '{value}')")
+    small.delta().delete("id = 39")
+    assert list(Path(small.path).glob("_delta_log/*.checkpoint.*-*.*")), "named by an id, not plain"
+    merging = Merging(spark, Committer(1), str(Path(small.path).parent), "auto", "standard")
+    source = source_of(spark, "n = 1", 60)
+    given = Source(lambda: source.selectExpr("_ingest.*", "struct(id, v) AS row"), None, 10)
+    merging.mirror(small, given, ["id", "v"], {"id": "int"}, Identity(APP, 1))
+    assert merging.choices[small.path].engine == "spark"
+    assert [row.id for row in small.frame().filter("v = 'new'").collect()] == [1]
+
+
 @pytest.mark.parametrize("name", ["%5Fhidden", "a\\b", "plain", "ä b'#?"])
 def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, folder, name):
     table = LakeTable(spark, str(folder / name))
