@@ -47,9 +47,11 @@ def is_there(table: Path, version: int) -> bool:
 
 
 def is_begun(table: Path) -> bool:
-    """True when a folder holds a table: its log has a checkpoint or a first commit."""
+    """True when a folder holds a table: its log names a checkpoint, has a first commit, or any (a log may have lost
+    both of these and be whole: the name of the last checkpoint is a hint, early commits are removed).
+    """
     pointer = table / "_delta_log" / "_last_checkpoint"
-    return pointer.exists() or is_there(table, 0)
+    return pointer.exists() or is_there(table, 0) or newest(table) >= 0
 
 
 def newest(table: Path) -> int:

@@ -84,6 +84,16 @@ def test_a_checkpoint_that_is_not_read_here_is_made_anew_by_delta_rs(table, unkn
     assert len(TableState.read(table).files) == 4
 
 
+def test_a_log_that_lost_its_first_commits_and_its_last_checkpoint_s_name_is_still_a_table(table):
+    DeltaTable(table).create_checkpoint()
+    appended(table, 30)
+    (table / "_delta_log" / "_last_checkpoint").unlink()
+    for version in range(2):
+        (table / table_log.commit_name(version)).unlink()
+    assert table_log.is_begun(table)
+    assert len(TableState.read(table).files) == 4
+
+
 def test_no_table_is_said_to_be_none(tmp_path):
     with pytest.raises(TableNotFoundError):
         TableState.read(tmp_path)
