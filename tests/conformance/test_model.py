@@ -11,7 +11,6 @@ from tests.conformance.targets import ModelTarget
 DRAWN = int(os.environ.get("INGEST_HISTORIES", "2000"))
 MANY = settings(
     max_examples=DRAWN,
-    deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

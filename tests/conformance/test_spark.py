@@ -16,7 +16,6 @@ TOGETHER = 8
 """Tables of one lake, a history each: a batch costs the same for all of them but for its MERGEs."""
 SLOW = settings(
     max_examples=max(1, DRAWN // TOGETHER),
-    deadline=None,
     database=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),

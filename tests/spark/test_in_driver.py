@@ -126,7 +126,7 @@ OPERATIONS = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(drawn=st.lists(OPERATIONS, min_size=1, max_size=30))
 @example(drawn=[("t", 1, 1, 0, None, None)] * 2)  # sent twice, it is one
 def test_operations_positions_and_facts_are_read_as_spark_reads_them(spark, drawn):
@@ -230,7 +230,7 @@ def as_streamed(document):
     return json.dumps(document, ensure_ascii=False)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(documents=st.lists(DOCUMENTS, min_size=1, max_size=30))
 def test_documents_are_read_as_spark_reads_them(spark, documents):
     texts = [as_streamed(one) for one in documents]

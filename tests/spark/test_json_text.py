@@ -19,9 +19,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(json_values, min_size=1, max_size=20))
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_json_from_snapshot_and_stream_becomes_one_text(spark, documents):
     pairs = [
         (
@@ -73,9 +71,7 @@ doubles = st.one_of(
 
 
 @given(st.lists(doubles, min_size=20, max_size=200))
-@settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_double_that_is_written_out_becomes_what_mysql_prints(spark, values):
     # Below 2^64 a double without a fraction looks like an integer; that one is in docs/types.md.
     told = [v for v in values if not (v.is_integer() and abs(v) < 2**64)]
