@@ -6,12 +6,12 @@ of the real table takes the ones out and the others in: the very next version, w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from arro3.core import RecordBatch, Table
 from deltalake import DeltaTable, QueryBuilder
 
+from ingest import table_log
 from ingest.direct import DirectTable, write_new
 from ingest.failpoints import reached
 from ingest.layout import DataFile, Rewrite
@@ -47,8 +47,8 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str]) -> bool:
     with direct.scratch(gone) as work:
         for part in _sorted(work.as_it_was(), rewrite, key):
             write_new(work, part)
-        now = time.time_ns() // 1_000_000
-        added = [action["add"] for action in work.actions(now) if "add" in action]
+        now = table_log.now_ms()
+        added = [action["add"] for action in work.done(now)[1] if "add" in action]
         held = sum(LiveFile(add).rows or 0 for add in added)
         if held != rewrite.rows:  # by the files' own statistics
             raise OSError(f"{rewrite.rows:,} rows became {held:,}; nothing was changed")

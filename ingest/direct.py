@@ -10,7 +10,6 @@ successor's fence included, makes it fail (``scratch``).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -139,9 +138,9 @@ class DirectTable:
             if plan.update_when:
                 merger = merger.when_matched_update(plan.assignments, plan.update_when)
             done = merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
-            actions = work.actions(_now_ms())
+            info, actions = work.done(table_log.now_ms())
             if actions:
-                self.commit(work, actions, rows=int(done["num_output_rows"]))
+                self.commit(work, info, actions, rows=int(done["num_output_rows"]))
 
     def append(self, rows: pa.Table, how: WriterProperties = COMPRESSION) -> None:
         """Add rows as the next version; ``how`` their file is written.
@@ -150,10 +149,10 @@ class DirectTable:
         """
         with self.scratch(()) as work:
             write_new(work, rows, how)
-            self.commit(work, work.actions(_now_ms()), rows=rows.num_rows)
+            self.commit(work, *work.done(table_log.now_ms()), rows=rows.num_rows)
 
-    def commit(self, work: Scratch, actions: Sequence[Action], rows: int) -> None:
-        """These actions as the next version, ``rows`` new rows among them. ``commitInfo`` is the first of them.
+    def commit(self, work: Scratch, info: Action, actions: Sequence[Action], rows: int) -> None:
+        """These actions as the next version, ``rows`` new rows among them; ``info``: what it says of itself.
         Raises as :meth:`append` does.
         """
         assert self._identity is not None
@@ -162,11 +161,11 @@ class DirectTable:
         self._refuse_succeeded(app_id, version)
         # Before a commit: one that has failed may be made by Spark instead, one that has succeeded may not.
         self._checkpoint_when_due()
-        info = {**actions[0]["commitInfo"], "readVersion": self.state.version}
+        said = {**info, "readVersion": self.state.version}
         if note:
-            info["userMetadata"] = note
-        txn = {"appId": app_id, "version": version, "lastUpdated": _now_ms()}
-        done = work.commit([{"commitInfo": info}, {"txn": txn}, *actions[1:]])
+            said["userMetadata"] = note
+        txn = {"appId": app_id, "version": version, "lastUpdated": table_log.now_ms()}
+        done = work.commit([{"commitInfo": said}, {"txn": txn}, *actions])
         self._newest()
         if not done:
             self._refuse_succeeded(app_id, version)
@@ -241,7 +240,3 @@ def write_new(work: Scratch, rows: Any, how: WriterProperties = COMPRESSION) -> 
         writer_properties=how,
         post_commithook_properties=_NO_HOOKS,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,15 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from ingest import deletion_vector
+from ingest import deletion_vector, table_log
 from ingest.deletion_vector import FEATURE, PROPERTY
 from ingest.direct import DirectTable, write_new
 from ingest.engine import MAX_MARKS, marks_pay
 from ingest.names import RESERVED_COLUMN
 from ingest.table_log import Action
 from ingest.table_state import LiveFile, TableState
-
-_CHANGE_FEED = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,8 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
     state = direct.state
     touched = state.reached_by(rows, key)
     size = sum(one.rows or 0 for one in touched)
-    if not _is_plain(state) or not (always or marks_pay(size, rows.num_rows)):
+    # Mapped columns have other names in the files that are looked into here.
+    if "columnMapping" in state.features or not (always or marks_pay(size, rows.num_rows)):
         return None
     try:
         gone = {one.path: deletion_vector.rows(one.add.get("deletionVector")) for one in touched}
@@ -77,26 +75,17 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
             return because
         if added:
             write_new(work, _typed(rows.take(pa.array(added, pa.int64())), schema))
-        now = time.time_ns() // 1_000_000
+        now = table_log.now_ms()
         info = {"timestamp": now, "operation": "MERGE", "operationParameters": {}}
+        _, written = work.done(now)
         actions = [
-            {"commitInfo": info},
             *_enabled(state),
             *(state.files[path].removed(now) for path in after),
             *(_marked(state.files[path], marks) for path, marks in after.items()),
-            *(action for action in work.actions(now) if "commitInfo" not in action),
+            *written,
         ]
-        direct.commit(work, actions, rows=len(added))
+        direct.commit(work, info, actions, rows=len(added))
     return because
-
-
-def _is_plain(state: TableState) -> bool:
-    return (
-        not state.metadata.get("partitionColumns")
-        and state.configuration.get(_CHANGE_FEED) != "true"
-        and "columnMapping" not in state.features
-        and (state.protocol["minWriterVersion"] <= 2 or state.protocol["minWriterVersion"] == 7)
-    )
 
 
 def _held(folder: Path, path: str, gone: BitMap, rows: pa.Table, key: Sequence[str]) -> list[_Held]:

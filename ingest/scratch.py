@@ -64,20 +64,20 @@ class Scratch:
         """The files that it was made of."""
         return DeltaTable(self._folder, version=0)
 
-    def actions(self, now_ms: int) -> list[Action]:
-        """What was done here, in terms of the real table; ``commitInfo`` is the last commit's, and comes first."""
-        info, found, version = list[Action](), list[Action](), 1
+    def done(self, now_ms: int) -> tuple[Action, list[Action]]:
+        """What was done here, in terms of the real table: what the last commit says of itself, and the actions of all."""
+        info, found, version = Action(), list[Action](), 1
         while (actions := table_log.read(self._folder, version)) is not None:
             version += 1
             for action in actions:
                 if "commitInfo" in action:
-                    info = [action]
+                    info = action["commitInfo"]
                 elif "remove" in action:
                     path = action["remove"]["path"].removeprefix(f"{_LINK}/")
                     found.append(self._like.files[path].removed(now_ms))
                 else:
                     found.append(action)
-        return [*info, *found]
+        return info, found
 
     def commit(self, actions: Sequence[Action]) -> bool:
         """Make these actions the version after the one that the scratch was made from, its new files among them;

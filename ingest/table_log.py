@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,11 @@ def cut(table: Path, keep: int) -> int:
     for name in old:
         (folder / name).unlink(missing_ok=True)
     return len(old)
+
+
+def now_ms() -> int:
+    """What Delta has for the time of an action: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def commit_name(version: int) -> str:
