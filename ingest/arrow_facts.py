@@ -38,6 +38,13 @@ def refuse_old(notes: pa.Table, mark: HighWater | None, floor: Position | None) 
         raise UnfitError("sent again")
 
 
+def refuse_unnamed(notes: pa.Table) -> None:
+    """Raises :class:`UnfitError` where nobody looked which run wrote the last snapshot row, which :func:`facts` gives."""
+    read = _first_read(notes)
+    if read.num_rows and not _last(read)["run"][0].is_valid:
+        raise UnfitError("of a run that is not known")
+
+
 def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     """One partition's row for ``TableFacts.combine``; all of its changes are fresh."""
     table, (topic, partition) = layout.version.table, place
@@ -46,8 +53,7 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     if "r" in ops:
         is_read = pc.equal(notes["op"], READ)
         streamed, read = notes.filter(pc.invert(is_read)), notes.filter(is_read)
-        is_again = pc.equal(read["part"], OF_REREAD)
-        reread, attempt = read.filter(is_again), read.filter(pc.invert(is_again))
+        reread, attempt = read.filter(pc.equal(read["part"], OF_REREAD)), _first_read(read)
     if "t" in ops:
         these = streamed.filter(pc.equal(streamed["op"], TRUNCATE))
         truncates = these.group_by(list(_FIELDS)).aggregate([]).to_pylist()
@@ -105,5 +111,15 @@ def _attempt(read: pa.Table) -> dict[str, Any] | None:
     """The last snapshot row's connector run and position."""
     if not read.num_rows:
         return None
-    last = read.filter(pc.equal(read["offset"], pc.max(read["offset"])))
+    last = _last(read)
     return {"run": last["run"][0].as_py(), "pos": _place(last)}
+
+
+def _first_read(notes: pa.Table) -> pa.Table:
+    """Rows of a snapshot, but those that were taken again while the stream went on."""
+    is_read = pc.equal(notes["op"], READ)
+    return notes.filter(pc.and_(is_read, pc.not_equal(notes["part"], OF_REREAD)))
+
+
+def _last(notes: pa.Table) -> pa.Table:
+    return notes.filter(pc.equal(notes["offset"], pc.max(notes["offset"])))

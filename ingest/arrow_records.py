@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import Any
+from itertools import chain, starmap
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,17 @@ _SOURCE = pa.struct(
         ("gtid", pa.string()),
     ]
 )
+_TEXT, _NUMBER = pa.string(), pa.int64()
+_REST_OF_SOURCE = [
+    *((name, _TEXT) for name in ("version", "connector", "name", "sequence", "query")),
+    *((name, _NUMBER) for name in ("ts_ms", "ts_ns", "server_id", "thread")),
+]
+_TRANSACTION = pa.struct(
+    [("id", _TEXT), ("total_order", _NUMBER), ("data_collection_order", _NUMBER)]
+)
+_REST = [("transaction", _TRANSACTION), *((name, _NUMBER) for name in ("ts_ms", "ts_us", "ts_ns"))]
+"""What else Debezium (3.6) writes into an envelope."""
+
 # Made once, and with their types: to make one of a Python value, Arrow asks each time whether it may be one of
 # dateutil's, which costs more than to compare a small table's column where that module is not installed.
 DELETE, READ, TRUNCATE = (pa.scalar(op, pa.string()) for op in "drt")
@@ -75,11 +86,18 @@ class Layout:
 
     @cached_property
     def parsed(self) -> pa.Schema:
-        """What Arrow parses a record's value with."""
+        """What Arrow parses a record's value with: all that is needed of it."""
         image = pa.struct([(name, arrow_values.json_type(k)) for name, k in self.schema.columns])
         return pa.schema(
             [("before", image), ("after", image), ("op", pa.string()), ("source", _SOURCE)]
         )
+
+    @cached_property
+    def whole(self) -> pa.Schema:
+        """The same with all that a record is known to have: Arrow has no types to guess then."""
+        source = pa.struct([*_SOURCE, *starmap(pa.field, _REST_OF_SOURCE)])
+        needed = [self.parsed.field(name) for name in ("before", "after", "op")]
+        return pa.schema([*needed, ("source", source), *_REST])
 
     def unreadable(self) -> str | None:
         """Why only Spark can read such records: no key, a column that is not read here, or a name that JSON
@@ -119,7 +137,9 @@ def read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     Raises :class:`UnfitError`.
     """
     try:
-        return _read(records.filter(pc.is_valid(records["value"])), layout, epoch)
+        if records["value"].null_count:
+            records = records.filter(pc.is_valid(records["value"]))
+        return _read(records, layout, epoch)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, RecursionError) as odd:
         raise UnfitError(str(odd)[:200]) from None
 
@@ -146,16 +166,19 @@ def _parsed(values: pa.Array, layout: Layout) -> tuple[pa.Buffer, dict[str, Any]
         raise UnfitError("a value is no object")
     lines = pa.ListArray.from_arrays([0, len(values)], values)
     text = pc.binary_join(lines, _NEW_LINE)[0].as_buffer()
-    table = paj.read_json(
-        pa.BufferReader(text),
-        read_options=paj.ReadOptions(use_threads=False, block_size=text.size + 1),
-        parse_options=paj.ParseOptions(
-            explicit_schema=layout.parsed, unexpected_field_behavior="infer"
-        ),
-    )
+    try:
+        table = _json(text, layout.whole, "error")
+    except pa.ArrowInvalid:  # a field more, of the envelope or of a row
+        table = _json(text, layout.parsed, "infer")
     if table.num_rows != len(values):
         raise UnfitError("a value is not one object")
     return text, {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _json(text: pa.Buffer, schema: pa.Schema, unexpected: Literal["error", "infer"]) -> pa.Table:
+    whole = paj.ReadOptions(use_threads=False, block_size=text.size + 1)
+    how = paj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
+    return paj.read_json(pa.BufferReader(text), read_options=whole, parse_options=how)
 
 
 def _refuse_others(

@@ -125,12 +125,11 @@ def winners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     order = pc.sort_indices(
         pa.table(fields, names=names), sort_keys=[(name, "ascending") for name in names]
     )
-    ordered = rows.take(order)
     keys = [str(index) for index in range(len(key))]
-    numbers = pa.array(range(ordered.num_rows), pa.int64())
-    table = pa.table([*(ordered[name] for name in key), numbers], names=[*keys, "n"])
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    table = pa.table([*(rows[name].take(order) for name in key), numbers], names=[*keys, "n"])
     last = table.group_by(keys).aggregate([("n", "max")])["n_max"]
-    return ordered.take(last)
+    return rows.take(order.take(last))
 
 
 class AbsentError(Exception):

@@ -7,11 +7,13 @@ difference to what they are.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ingest import kafka
 from ingest.config import Pipeline
@@ -19,6 +21,8 @@ from ingest.manifest import Place, filled
 from ingest.ports import RUN_HEADER, Ranges
 
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])
+"""``run``: the connector run that wrote a snapshot's row, "" where its record names none; null where nobody looked,
+as of all but a partition's last snapshot row."""
 
 _SETTINGS = {
     # What is fetched beyond a range is fetched again with the next one, so little is fetched ahead: 300,000
@@ -32,7 +36,14 @@ _SETTINGS = {
 }
 
 _RECORDS_AT_ONCE, _BYTES_AT_ONCE = 100_000, 64 * 2**20
-"""What is handed over together; as much again waits in librdkafka's own queue meanwhile."""
+"""What is handed over together, at most; a partition that is at its end is handed over at once, so that it is read
+while others are fetched."""
+
+_TOGETHER = 500
+"""Messages that are made columns of together: few, so that they are still in the processor's cache."""
+
+_OF_SNAPSHOT = b'"op":"r"'
+"""In the value of every snapshot row, as Connect's converter writes it, and hardly elsewhere."""
 
 _PATIENCE = 20.0
 """Seconds without any record."""
@@ -75,14 +86,11 @@ class Fetcher:
 def _parts(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[dict[Place, pa.Table]]:
     left, found, heard = dict(ends), _Found(), time.monotonic()
     while left:
-        messages = consumer.consume(4_000, timeout=0.01)
-        for message in messages:
-            if message.error():
-                raise KafkaException(message.error())
-            place: Any = (message.topic(), message.partition())
-            offset: Any = message.offset()
-            if offset < left.get(place, 0):
-                found.add(place, offset, message)
+        messages = consumer.consume(_TOGETHER, timeout=0.01)
+        if failures := [message.error() for message in messages if message.error()]:
+            raise KafkaException(failures[0])
+        for place, some in groupby(messages, _place):  # they come a partition's at a time
+            found.add(place, list(some), left.get(place, 0))
         if messages:
             heard = time.monotonic()
         elif time.monotonic() - heard > _PATIENCE:
@@ -92,43 +100,62 @@ def _parts(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[dict[Place
         done = [one for one in at if one.offset >= left[one.topic, one.partition]]
         if done:
             consumer.pause(done)
-            for one in done:
-                del left[one.topic, one.partition]
+            places = [(one.topic, one.partition) for one in done]
+            for place in places:
+                del left[place]
+            yield found.taken(places)
         if found.count >= _RECORDS_AT_ONCE or found.bytes >= _BYTES_AT_ONCE:
-            yield found.tables()
-            found = _Found()
-    yield found.tables()
+            yield found.taken(list(left))
+
+
+def _place(message: Message) -> Any:
+    return message.topic(), message.partition()
 
 
 class _Found:
+    """What came and was not handed over yet."""
+
     def __init__(self) -> None:
         self.count = self.bytes = 0
-        self._columns: dict[Place, tuple[list[int], list[bytes | None], list[str | None]]] = {}
+        self._batches: dict[Place, list[pa.RecordBatch]] = {}
 
-    def add(self, place: Place, offset: int, message: Any) -> None:
-        value = message.value()
-        columns = self._columns.get(place)
-        if columns is None:
-            columns = self._columns[place] = ([], [], [])
-        columns[0].append(offset)
-        columns[1].append(value)
-        columns[2].append(_run(value, message))
-        self.count += 1
-        self.bytes += len(value or b"")
+    def add(self, place: Place, messages: Sequence[Message], end: int) -> None:
+        """Messages of one partition, in order; those from ``end`` on are the next batch's."""
+        offsets: list[Any] = [message.offset() for message in messages]
+        if offsets[-1] >= end:
+            messages = messages[: bisect_left(offsets, end)]
+        if not messages:
+            return
+        values: list[Any] = [message.value() for message in messages]
+        columns = [offsets[: len(values)], values, _runs(messages, values)]
+        arrays = [
+            pa.array(column, type_) for column, type_ in zip(columns, RECORDS.types, strict=True)
+        ]
+        batch = pa.record_batch(arrays, schema=RECORDS)
+        self._batches.setdefault(place, []).append(batch)
+        self.count += batch.num_rows
+        self.bytes += batch.nbytes
 
-    def tables(self) -> dict[Place, pa.Table]:
-        return {
-            place: pa.table(list(columns), schema=RECORDS)
-            for place, columns in self._columns.items()
+    def taken(self, places: Iterable[Place]) -> dict[Place, pa.Table]:
+        """All of these partitions' that there are."""
+        tables = {
+            place: pa.Table.from_batches(self._batches.pop(place))
+            for place in places
+            if place in self._batches
         }
+        self.count -= sum(table.num_rows for table in tables.values())
+        self.bytes -= sum(table.nbytes for table in tables.values())
+        return tables
 
 
-def _run(value: bytes | None, message: Any) -> str | None:
-    """The connector run that wrote a snapshot's row, for that is all that it is asked of; looking at headers
-    takes longer than at all else of a record.
+def _runs(messages: Sequence[Message], values: Sequence[bytes | None]) -> list[str | None]:
+    """The last snapshot row's, "" where it names none. Looking at a record's headers takes longer than at all else
+    of it.
     """
-    if value is None or b'"r"' not in value:
-        return None
-    headers = dict(message.headers() or ())
-    run = headers.get(RUN_HEADER)
-    return run.decode() if isinstance(run, bytes) else None
+    runs: list[str | None] = [None] * len(values)
+    for place in reversed(range(len(values))):
+        if _OF_SNAPSHOT in (values[place] or b""):
+            run = dict(messages[place].headers() or ()).get(RUN_HEADER)
+            runs[place] = run.decode() if isinstance(run, bytes) else ""
+            break
+    return runs

@@ -8,8 +8,9 @@ set it aside, and every rule (``envelope``, ``dedup``, ``decode``, ``held_back``
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ from ingest.topics import TableId
 
 MAX_BYTES = 2**30
 """Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""
+
+AHEAD = 64 * 2**20
+"""Bytes of records that wait to be read while more are fetched."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,19 @@ def read(
                 return Read(), dict.fromkeys(topics, "the batch is large")
             if found.others.keys() >= topics:
                 return Read(), found.others
+        found.settle()
     except FetchError as failure:
         return Read(), dict.fromkeys(topics, f"librdkafka could not fetch: {failure}")
     return found.result(), found.others
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """Records of one partition that are being read."""
+
+    place: Place
+    bytes: int
+    future: Future[Changes | str]
 
 
 @dataclass
@@ -76,15 +90,24 @@ class _Found:
     others: dict[str, str]
     bytes: int = 0
     _changes: dict[Place, list[Changes]] = field(default_factory=dict)
+    _begun: deque[_Begun] = field(default_factory=deque)
 
     def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
-        """Some records of any partitions, each partition's in a thread."""
-        mine = [(place, part) for place, part in records.items() if place[0] not in self.others]
-        for place, changes in pool.map(lambda part: (part[0], self._read(*part)), mine):
+        """Some records of any partitions, each partition's in a thread, while the next ones are fetched."""
+        for place, part in records.items():
+            if place[0] not in self.others:
+                self._begun.append(_Begun(place, part.nbytes, pool.submit(self._read, place, part)))
+        self.settle(AHEAD)
+
+    def settle(self, but: int = 0) -> None:
+        """Wait for what was taken, all but so many bytes of it."""
+        while sum(one.bytes for one in self._begun) > but:
+            one = self._begun.popleft()
+            changes = one.future.result()
             if isinstance(changes, str):
-                self.others[place[0]] = changes
+                self.others[one.place[0]] = changes
             else:
-                self._changes.setdefault(place, []).append(changes)
+                self._changes.setdefault(one.place, []).append(changes)
                 self.bytes += changes.rows.nbytes + changes.notes.nbytes
 
     def _read(self, place: Place, records: pa.Table) -> Changes | str:
@@ -96,6 +119,7 @@ class _Found:
             if first != last:
                 raise UnfitError("of two epochs")
             changes = arrow_records.read(records, layout, first)
+            arrow_facts.refuse_unnamed(changes.notes)
             arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
         except UnfitError as unfit:
             return str(unfit)

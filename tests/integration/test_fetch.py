@@ -50,6 +50,15 @@ def brought(fetcher, ranges):
     }
 
 
+def assert_named(part, whole):
+    """The last snapshot row of each partition has its run; no record has another's."""
+    of_snapshot = [place for place in sorted(part) if b'"op":"r"' in part[place][0]]
+    for place in {topic: (topic, *rest) for topic, *rest in of_snapshot}.values():
+        assert part[place][1] == whole[place][1]
+    for place, (_, run) in part.items():
+        assert run in (None, whole[place][1])
+
+
 def test_every_cut_of_the_log_is_brought_as_spark_reads_it_and_nothing_that_is_not_there(
     spark, pipeline
 ):
@@ -60,13 +69,13 @@ def test_every_cut_of_the_log_is_brought_as_spark_reads_it_and_nothing_that_is_n
     at, found = dict.fromkeys(ends, 0), {}
     while at != ends:  # ends of ranges fall upon records, upon markers, and between
         upto = {place: min(ends[place], at[place] + drawn.randrange(4)) for place in at}
-        found |= brought(fetcher, {place: (at[place], upto[place]) for place in at})
+        part = brought(fetcher, {place: (at[place], upto[place]) for place in at})
+        assert_named(part, whole)
+        found |= part
         at = upto
     assert {place: value for place, (value, _) in found.items()} == {
         place: value for place, (value, _) in whole.items()
     }
-    for place, (value, run) in found.items():  # looked up for snapshots' rows alone
-        assert run == (whole[place][1] if b'"op":"r"' in value else None)
     place, end = min(ends.items())
     with pytest.raises(FetchError):
         list(fetcher.records({place: (end + 5, end + 9)}))

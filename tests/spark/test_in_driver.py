@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest import arrow_records, decode, dedup, envelope, facts, json_document
 from ingest.arrow_facts import facts as facts_of_notes
+from ingest.arrow_facts import refuse_unnamed
 from ingest.arrow_records import Layout
 from ingest.arrow_values import UnfitError
 from ingest.catalog import SchemaVersion
@@ -66,6 +68,22 @@ def assert_same(spark, messages, how):
     (ours,) = TableFacts.combine([facts_of_notes(mine.notes, ("p.d.t", 0), how)]).values()
     (theirs,) = found.values()
     assert ours == replace(theirs, keys=ours.keys)  # a table with a key does not ask for them
+
+
+def test_the_last_row_of_a_snapshot_is_read_with_its_run_or_not_here(spark):
+    how, named = (
+        layout(),
+        [message("r", 9, after={"id": n}, snapshot="true", offset=n) for n in (1, 2)],
+    )
+    notes = by_arrow(spark, named, how).notes
+    column = notes.schema.get_field_index("run")
+    first = notes.set_column(column, "run", pa.array(["run", None], pa.string()))
+    last = notes.set_column(column, "run", pa.array([None, "run"], pa.string()))
+    refuse_unnamed(last)
+    assert facts_of_notes(last, ("p.d.t", 0), how) == facts_of_notes(notes, ("p.d.t", 0), how)
+    with pytest.raises(UnfitError, match="run"):
+        refuse_unnamed(first)
+    refuse_unnamed(first.slice(2))  # none of them
 
 
 VALUES = [
