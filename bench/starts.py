@@ -1,4 +1,5 @@
-"""How long Spark takes to start, with the archive of its classes (`ingest.local.class_archive`) and without.
+"""How long Spark takes to start: with the archive of its classes (`ingest.local.class_archive`), without, and with Java's
+first compiler alone (`ingest.session.SHORT`).
 
     .venv/bin/python -m bench.starts [--rounds 5]
 
@@ -24,7 +25,8 @@ from ingest.local import class_archive
 if sys.argv[1] == "without":
     class_archive.java_options = lambda program, jars: []
 log = Path(sys.argv[2])
-spark = session.create("start", master="local[2]", driver_memory="1g", conf={}, log=log)
+conf = session.SHORT if sys.argv[1] == "short" else {}
+spark = session.create("start", master="local[2]", driver_memory="1g", conf=conf, log=log)
 spark.range(1).collect()
 """
 
@@ -33,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    found: dict[str, list[Spent]] = {"with": [], "without": []}
+    found: dict[str, list[Spent]] = {"with": [], "without": [], "short": []}
     with tempfile.TemporaryDirectory(prefix="ingest-starts-") as name:
         folder = Path(name)
         _start("with", folder)

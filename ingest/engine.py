@@ -66,6 +66,13 @@ class Choice:
         return f"{self.engine}: {self.because}"
 
 
+def spark_computes(wanted: Wanted, *, reachable: bool, state: bool, keyless: int) -> bool:
+    """Whether a job leaves plain changes to Spark, which else has little to do. ``reachable``: the lake, by delta-rs;
+    ``state``: Spark remembers what it has seen; ``keyless``: captured tables without a key.
+    """
+    return wanted == "spark" or not reachable or state or keyless > 0
+
+
 def features(writer: int, *named: Iterable[str] | None) -> frozenset[str]:
     """What a table's protocol asks of a writer. Older ones name nothing; those that ask for more than plain
     tables do have a name of their own here. ``writer``: the version it asks for; ``named``: its features,

@@ -275,3 +275,12 @@ def primary_key(cursor: Cursor, table: TableId) -> tuple[str, ...]:
         (table.database, table.name),
     )
     return tuple(str(row[0]) for row in cursor.fetchall())
+
+
+def keyed(cursor: Cursor) -> set[TableId]:
+    """Every table that has a primary key."""
+    cursor.execute(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS "
+        "WHERE INDEX_NAME = 'PRIMARY' AND SEQ_IN_INDEX = 1"
+    )
+    return {TableId(str(row[0]), str(row[1])) for row in cursor.fetchall()}

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from ingest.batch_report import BatchReport
 from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered, undelivered
+from ingest.engine import spark_computes
 from ingest.epoch_registry import EpochRegistry
 from ingest.epochs import newest_number
 from ingest.errors import IngestError
@@ -45,9 +46,10 @@ from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.start_facts import StartFacts
-from ingest.storage import Storage, files_at, is_local
+from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
+from ingest.topics import TableId
 
 _WORKER_RESTART = 60.0
 """Seconds that `--once` waits for a Connect worker that does not answer."""
@@ -84,7 +86,7 @@ class Run:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        refuse_unfit(self.pipeline)
+        captured = refuse_unfit(self.pipeline)
         spark: SparkSession | None = None
         if standby or not is_local(self.pipeline.lake.path):
             # A standby has Spark warm before it is needed; a lake that is not on this machine's
@@ -95,7 +97,7 @@ class Run:
             term = lease.acquire(standby=standby, stop=self._stop)
             if term is None:
                 return
-            self._hold(lease, term, spark, once=once, from_beginning=from_beginning)
+            self._hold(lease, term, captured, spark, once=once, from_beginning=from_beginning)
         finally:
             lease.release()
             active = SparkSession.getActiveSession() or spark
@@ -107,6 +109,7 @@ class Run:
         self,
         lease: Lease,
         term: Term,
+        captured: Sequence[TableId],
         spark: SparkSession | None,
         *,
         once: bool,
@@ -121,7 +124,8 @@ class Run:
         supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-        spark = spark or self._start_spark()
+            keyless = len(set(captured) - mysql.keyed(cursor))
+        spark = spark or self._start_spark(short=once and not self._spark_computes(keyless))
         if once:
             self._await_delivery(connector, supervisor, target)
         committer = Committer(term.number, lease.refuse_lost)
@@ -161,9 +165,14 @@ class Run:
             raise KeyboardInterrupt
         self._stop.set()
 
-    def _start_spark(self) -> SparkSession:
+    def _start_spark(self, *, short: bool = False) -> SparkSession:
         self.say("starting Spark …")
-        return session.for_pipeline(self.pipeline, self.log)
+        return session.for_pipeline(self.pipeline, self.log, short=short)
+
+    def _spark_computes(self, keyless: int) -> bool:
+        wanted, state = self.pipeline.spark.merge_engine, self.pipeline.dedup.keeps_state
+        reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
+        return spark_computes(wanted, reachable=reachable, state=state, keyless=keyless)
 
     def _await_delivery(
         self, connector: Connector, supervisor: Supervisor, target: mysql.Reached

@@ -104,3 +104,10 @@ def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_fil
     ours = config.parse(GOOD + f"spark: {{conf: {{{name}: x.Y}}}}\n")
     assert session.settings(ours) == {name: "x.Y"}
     assert pipeline.spark.conf == {}
+
+
+def test_a_job_that_is_to_end_has_java_s_first_compiler_alone_but_the_file_has_the_last_word():
+    (name,) = session.SHORT
+    assert session.settings(config.parse(GOOD), short=True).items() >= session.SHORT.items()
+    ours = config.parse(GOOD + f"spark: {{conf: {{{name}: -Xint}}}}\n")
+    assert session.settings(ours, short=True)[name] == "-Xint"

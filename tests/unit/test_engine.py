@@ -16,6 +16,7 @@ from ingest.engine import (
     marks_pay,
     may_mark,
     may_prune,
+    spark_computes,
 )
 from ingest.planning import PipelinePlan
 
@@ -41,6 +42,7 @@ def test_what_one_machine_holds_is_merged_in_the_driver():
     [
         ({"reachable": False}, "folder"),
         ({"features": frozenset({"typeWidening"})}, "typeWidening"),
+        ({"features": frozenset({"changeDataFeed"})}, "changeDataFeed"),
         ({"key": ("bigint", "double")}, "floating-point"),
     ],
 )
@@ -96,6 +98,21 @@ def test_a_protocol_that_names_no_features_and_asks_for_more_than_plain_tables_i
     assert features(7, ["timestampNtz"]) == {"timestampNtz"}
     (unknown,) = features(4, [])
     assert choose("auto", changed(features=frozenset({unknown}))).engine == "spark"
+
+
+@pytest.mark.parametrize(
+    ("facts", "computes"),
+    [
+        ({}, False),
+        ({"wanted": "spark"}, True),
+        ({"reachable": False}, True),
+        ({"state": True}, True),
+        ({"keyless": 1}, True),
+    ],
+)
+def test_spark_has_little_to_compute_where_the_driver_takes_all_plain_changes(facts, computes):
+    plain = {"wanted": "auto", "reachable": True, "state": False, "keyless": 0}
+    assert spark_computes(**{**plain, **facts}) is computes
 
 
 def test_the_plan_says_how_many_tables_each_engine_merges_and_why_spark_does():
