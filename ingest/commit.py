@@ -13,7 +13,7 @@ from typing import Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType, _parse_datatype_string
+from pyspark.sql.types import StructType
 
 from ingest import foreign
 from ingest.errors import Exit, IngestError
@@ -22,6 +22,7 @@ from ingest.lease import LeaseLostError
 from ingest.names import Marker
 from ingest.start_facts import Foreign
 from ingest.table import LakeTable
+from ingest.type_text import fields_json
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,7 @@ class Committer:
         """Append rows to a table of ours, created when absent, under the same promise."""
         if not DeltaTable.isDeltaTable(session, path):
             builder = DeltaTable.createIfNotExists(session).location(path)
-            parsed = _parse_datatype_string(schema)
-            assert isinstance(parsed, StructType)
-            builder.addColumns(parsed).execute()
+            builder.addColumns(StructType.fromJson(fields_json(schema))).execute()
         # As options, too: the rows may belong to another session than the one configured.
         options = {
             "txnAppId": identity.app_id,

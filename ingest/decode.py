@@ -13,13 +13,14 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StructType
 
 from ingest.envelope import ANY_LENGTH
 from ingest.json_text import json_text
 from ingest.mysql_types import RANGES, ColumnType, Kind, column_type
 from ingest.mysql_types import Column as SourceColumn
 from ingest.names import quoted
+from ingest.type_text import struct_json, type_json
 
 EpochDates = Literal["quarantine", "null", "keep"]
 """What 1970-01-01 in a NOT NULL DATE or DATETIME is taken for; Debezium writes it for zero dates, too."""
@@ -55,8 +56,8 @@ class RowSchema:
     @property
     def json_type(self) -> StructType:
         """The Spark type that a row image's JSON is parsed with."""
-        fields = [StructField(name, _spark_type(kind.json)) for name, kind in self.columns]
-        return StructType([*fields, StructField(_CORRUPT, StringType())])
+        fields = [(name, type_json(kind.json)) for name, kind in self.columns]
+        return StructType.fromJson(struct_json([*fields, (_CORRUPT, "string")]))
 
     @property
     def delta_types(self) -> Mapping[str, str]:
@@ -66,10 +67,6 @@ class RowSchema:
 
 _CORRUPT = "\x00corrupt"
 """Holds a row image that does not parse; no MySQL column name may contain U+0000."""
-
-
-def _spark_type(ddl: str) -> DataType:
-    return _parse_datatype_string(ddl)
 
 
 def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame:

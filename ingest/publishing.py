@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ingest.manifest import Entry
 from ingest.names import manifest_path, scratch_path
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
+from ingest.type_text import fields_json
 
 _ONE_ROW = WriterProperties(
     compression="UNCOMPRESSED",
@@ -59,7 +61,7 @@ class Publisher:
         else:
             direct = self._direct
             if not self._table.exists():
-                schema = Schema.from_json(_schema().json())
+                schema = Schema.from_json(json.dumps(fields_json(manifest.SCHEMA)))
                 DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
@@ -71,6 +73,4 @@ def _row(entry: Entry) -> pa.Table:
 
 @cache
 def _schema() -> StructType:
-    parsed = StructType.fromDDL(manifest.SCHEMA)
-    assert isinstance(parsed, StructType)
-    return parsed
+    return StructType.fromJson(fields_json(manifest.SCHEMA))

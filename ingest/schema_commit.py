@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import _parse_datatype_string
 
 from ingest.evolve import Field
 from ingest.names import RESERVED_COLUMN
+from ingest.type_text import type_json
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 VERSION = "spark.databricks.delta.write.txnVersion"
@@ -74,7 +74,7 @@ def _schema(held: dict[str, Any], columns: Sequence[Field]) -> dict[str, Any]:
 
 
 def _field(old: dict[str, Any] | None, column: Field) -> dict[str, Any]:
-    new = _parse_datatype_string(column.delta).jsonValue()
+    new = type_json(column.delta)
     if old is None:
         return {"name": column.name, "type": new, "nullable": True, "metadata": {}}
     metadata = dict(old["metadata"])

@@ -13,7 +13,7 @@ from deltalake import DeltaTable as DeltaLake
 from deltalake import Schema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StructType
 
 from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
@@ -29,6 +29,7 @@ from ingest.names import (
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 from ingest.table_log import commit_name, is_begun
+from ingest.type_text import struct_json, type_json
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -111,12 +112,10 @@ class LakeTable:
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
         mapped = any(needs_mapping(column.name) for column in version.columns)
         if within_delta_rs_s_reach(self.path) and not mapped:
-            fields = [
-                StructField(name, _parse_datatype_string(type_)) for name, type_ in types.items()
-            ]
+            columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
             DeltaLake.create(
                 local_folder(self.path),
-                Schema.from_json(StructType(fields).json()),
+                Schema.from_json(json.dumps(columns)),
                 mode="ignore",
                 configuration=properties,
                 raise_if_key_not_exists=False,
