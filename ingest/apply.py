@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, evolve, snapshots
+from ingest import decode, dedup, engine, evolve, snapshots
 from ingest.admission import admitted
 from ingest.arrow_facts import before
 from ingest.catalog import Catalog, SchemaVersion
@@ -76,7 +76,8 @@ class Applier:
     @property
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
-        return self._merging.wanted != "spark" and within_delta_rs_s_reach(self.pipeline.lake.path)
+        reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
+        return engine.collects(self._merging.wanted, reachable=reachable)
 
     @property
     def opened(self) -> list[DirectTable]:
@@ -197,8 +198,8 @@ class Applier:
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
         now = self._merging.current(target)
-        version, engine = now.version(), str(self._merging.choices.get(target.path, ""))
-        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), engine)
+        version, chosen = now.version(), str(self._merging.choices.get(target.path, ""))
+        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Remove the rows that a completed snapshot did not contain."""

@@ -40,8 +40,8 @@ def refuse_old(notes: pa.Table, mark: HighWater | None, floor: Position | None) 
 
 def refuse_unnamed(notes: pa.Table) -> None:
     """Raises :class:`UnfitError` where nobody looked which run wrote the last snapshot row, which :func:`facts` gives."""
-    read = _first_read(notes)
-    if read.num_rows and not _last(read)["run"][0].is_valid:
+    first = _first_read(notes.filter(pc.equal(notes["op"], READ)))
+    if first.num_rows and not _last(first)["run"][0].is_valid:
         raise UnfitError("of a run that is not known")
 
 
@@ -115,10 +115,9 @@ def _attempt(read: pa.Table) -> dict[str, Any] | None:
     return {"run": last["run"][0].as_py(), "pos": _place(last)}
 
 
-def _first_read(notes: pa.Table) -> pa.Table:
-    """Rows of a snapshot, but those that were taken again while the stream went on."""
-    is_read = pc.equal(notes["op"], READ)
-    return notes.filter(pc.and_(is_read, pc.not_equal(notes["part"], OF_REREAD)))
+def _first_read(read: pa.Table) -> pa.Table:
+    """Of a snapshot's rows those that were not taken again while the stream went on."""
+    return read.filter(pc.not_equal(read["part"], OF_REREAD))
 
 
 def _last(notes: pa.Table) -> pa.Table:

@@ -66,11 +66,16 @@ class Choice:
         return f"{self.engine}: {self.because}"
 
 
+def collects(wanted: Wanted, *, reachable: bool) -> bool:
+    """Whether changes are wanted in the driver, where delta-rs merges them. ``reachable``: the lake, by delta-rs."""
+    return wanted != "spark" and reachable
+
+
 def spark_computes(wanted: Wanted, *, reachable: bool, state: bool, keyless: int) -> bool:
-    """Whether a job leaves plain changes to Spark, which else has little to do. ``reachable``: the lake, by delta-rs;
-    ``state``: Spark remembers what it has seen; ``keyless``: captured tables without a key.
+    """Whether a job leaves plain changes to Spark, which else has little to do. ``state``: Spark remembers what it
+    has seen; ``keyless``: captured tables without a key; the others as :func:`collects` has them.
     """
-    return wanted == "spark" or not reachable or state or keyless > 0
+    return state or keyless > 0 or not collects(wanted, reachable=reachable)
 
 
 def features(writer: int, *named: Iterable[str] | None) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import pyarrow as pa
@@ -61,7 +60,7 @@ class Publisher:
         else:
             direct = self._direct
             if not self._table.exists():
-                schema = Schema.from_json(json.dumps(fields_json(manifest.SCHEMA)))
+                schema = Schema.from_json(_schema().json())
                 DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pymysql.cursors import Cursor
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -38,10 +39,7 @@ from ingest.lease import Lease, Term
 from ingest.ledger import Ledger
 from ingest.manifest import offsets_as_json
 from ingest.mending import mended
-from ingest.names import (
-    checkpoint_path,
-    lease_path,
-)
+from ingest.names import checkpoint_path, lease_path
 from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
@@ -124,8 +122,8 @@ class Run:
         supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-            keyless = len(set(captured) - mysql.keyed(cursor))
-        spark = spark or self._start_spark(short=once and not self._spark_computes(keyless))
+            short = once and not self._spark_computes(cursor, captured)
+        spark = spark or self._start_spark(short=short)
         if once:
             self._await_delivery(connector, supervisor, target)
         committer = Committer(term.number, lease.refuse_lost)
@@ -169,10 +167,13 @@ class Run:
         self.say("starting Spark …")
         return session.for_pipeline(self.pipeline, self.log, short=short)
 
-    def _spark_computes(self, keyless: int) -> bool:
-        wanted, state = self.pipeline.spark.merge_engine, self.pipeline.dedup.keeps_state
-        reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
-        return spark_computes(wanted, reachable=reachable, state=state, keyless=keyless)
+    def _spark_computes(self, cursor: Cursor, captured: Sequence[TableId]) -> bool:
+        return spark_computes(
+            self.pipeline.spark.merge_engine,
+            reachable=within_delta_rs_s_reach(self.pipeline.lake.path),
+            state=self.pipeline.dedup.keeps_state,
+            keyless=len(set(captured) - mysql.keyed(cursor)),
+        )
 
     def _await_delivery(
         self, connector: Connector, supervisor: Supervisor, target: mysql.Reached

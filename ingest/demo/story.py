@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -98,11 +99,9 @@ class Demo:
             str(self.home / "lake"),
         )
         first_file.write(first, file, self.home, force=True)
-        # A batch of a demo is over before the JVM's second compiler would pay (bench/ has both).
+        # A demo is over before the JVM's second compiler would pay (bench/ has both).
         with file.open("a") as text:
-            text.write(
-                '\nspark:\n  conf: {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}\n'
-            )
+            text.write(f"\nspark:\n  conf: {json.dumps(session.SHORT)}\n")
         self.view.say(f"the pipeline is one file: {file}")
         return config.load(file)
 
