@@ -109,10 +109,13 @@ class Held:
     def ready(self) -> None:
         """Reached, and changes are unapplied."""
         self.result["reached"] = self.lab.until_reached()
-        if not self.is_snapshot:
-            self.lab.touch()
-        if not self.lab.unapplied():
-            raise LabError("nothing was unapplied when the victim died")
+        for _ in range(20):
+            # At `batch_logged` Spark's thread goes on: it may apply the change before we look.
+            if not self.is_snapshot:
+                self.lab.touch()
+            if self.lab.unapplied():
+                return
+        raise LabError("nothing was unapplied when the victim died")
 
     def died(self, status: int) -> None:
         self.result["status"] = status
