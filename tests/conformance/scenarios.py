@@ -113,7 +113,7 @@ SCENARIOS: dict[str, Scenario] = {
         crashes={3: "files_rewritten"},
     ),
     "a_commit_whose_files_lie_in_the_table_when_it_dies_is_made_once": Scenario(
-        [[A], [B, insert(30, 2, "x")], [GONE, insert(40, 3, "y")]],
+        [[A], [B, insert(25, 2, "x")], [GONE, insert(40, 3, "y")]],
         [[(1, "a")], [(1, "b"), (2, "x")], [(2, "x"), (3, "y")]],
         crashes={1: "files_written", 2: "files_written"},
     ),

@@ -1,8 +1,10 @@
 """The named scenarios, and the mutants that each of them kills."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -35,23 +37,24 @@ from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import ENGINE, SparkTarget
 
-DEFAULT = (
-    "a_truncate_removes",
-    "an_attempt_at",
-    "rows_deleted",
-    "an_empty_table",
-    "an_append_only",
-)
 DRIVER = "auto" if ENGINE == "spark" else ENGINE
 REWRITES = "auto" if ENGINE == "deletion-vectors" else ENGINE
 ALL = os.environ.get("INGEST_MUTANTS") == "all"
 
 
-@pytest.mark.parametrize(
-    "name", SCENARIOS if ALL else [n for n in SCENARIOS if n.startswith(DEFAULT)]
-)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(spark, tmp_path, name):
     SCENARIOS[name].run(spark, tmp_path)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_place_in_the_log_of_a_scenario_is_of_one_row(name):
+    rows = defaultdict(set)
+    for each in chain(*SCENARIOS[name].batches):
+        if each.operation != "read":  # those are all where their snapshot was taken
+            image = dict(each.after or each.before or {})
+            rows[each.position.pos, each.position.row].add(image.get("id"))
+    assert all(len(found) == 1 for found in rows.values())
 
 
 @dataclass(frozen=True)
