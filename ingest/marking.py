@@ -25,7 +25,7 @@ from pyroaring import BitMap
 
 from ingest import deletion_vector, table_log
 from ingest.deletion_vector import FEATURE, PROPERTY
-from ingest.direct import DirectTable, write_new
+from ingest.direct import DirectTable, typed, write_new
 from ingest.engine import MAX_MARKS, marks_pay
 from ingest.names import RESERVED_COLUMN
 from ingest.table_log import Action
@@ -74,7 +74,7 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
         if not after and not added:
             return because
         if added:
-            write_new(work, _typed(rows.take(pa.array(added, pa.int64())), schema))
+            write_new(work, typed(rows.take(pa.array(added, pa.int64())), schema))
         now = table_log.now_ms()
         info = {"timestamp": now, "operation": "MERGE", "operationParameters": {}}
         _, written = work.done(now)
@@ -137,10 +137,6 @@ def _decide(rows: pa.Table, held: Sequence[_Held]) -> tuple[dict[str, BitMap], l
             marked.setdefault(one.path, BitMap()).add(one.row)
             added.append(one.change)
     return marked, sorted(change for change in {*added, *unmatched} if ops[change] != "d")
-
-
-def _typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    return pa.table([rows[one.name].cast(one.type) for one in schema], schema=schema)
 
 
 def _enabled(state: TableState) -> list[Action]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -44,6 +46,12 @@ def meta_of(rows: DataFrame) -> Column:
     """The reserved column of rows that have one already, of a multiset's, too."""
     fields = [rows[RESERVED_COLUMN][name] for name in ("position", "op", "committed_at")]
     return F.struct(*fields).cast(META_TYPE)
+
+
+def inserted(rows: pa.Table) -> pa.Table:
+    """Of a mirror's source rows in the driver those that are inserted where no row has their key (``insert_when``)."""
+    op = pc.struct_field(rows[RESERVED_COLUMN], "op")
+    return rows.filter(pc.not_equal(op, "d"))
 
 
 def mirror_plan(

@@ -70,15 +70,19 @@ class Merging:
         names, kinds = tuple(key), tuple(key.values())
 
         def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
-            rows, because = source.winners(names), None
+            rows = source.winners(names)
+            mine = rows.select([*columns, RESERVED_COLUMN])
+            prune = names if may_prune(kinds) else ()
             if may_mark(self.wanted, facts, self.profile):
-                mine = rows.select([*columns, RESERVED_COLUMN])
                 always = self.wanted == "deletion-vectors"
                 because = marking.mark(direct, mine, names, always=always)
-            if because is None:
+                if because is not None:
+                    return because
+            reached = direct.state.reached_by(rows, prune)
+            if reached or not direct.add(merge.inserted(mine)):
                 plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
-                direct.merge(rows, plan, prune=names if may_prune(kinds) else ())
-            return because
+                direct.merge(rows, plan, prune=prune)
+            return None
 
         def by_spark() -> None:
             spark_merge(target, source.winning(names), merge.mirror_plan(columns, names))

@@ -130,6 +130,54 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
+def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them(spark, table, key):
+    others = [one for one in EVERY_TYPE if " " not in one[0].name]
+    columns = [key, *(others if key is KEYS[0] else others[:2])]
+    one, other = table(columns, "one"), table(columns, "other")
+    source = rows(spark, columns, "n >= 40", 60, "CASE n % 3 WHEN 0 THEN 'd' ELSE 'u' END")
+    spark_merge(one, source, merge.mirror_plan([c.name for c, _ in columns], ("id",)))
+    assert adding(direct_of(other), source, 3)
+    expected, found = (t.frame().orderBy("id") for t in (one, other))
+    assert expected.count() > 39
+    assert_df_equality(found, expected, ignore_nullable=True)
+    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+
+
+def adding(direct, source, batch):
+    """What a MERGE of these rows inserts, where none of their keys is there."""
+    rows = merge.inserted(source.toArrow())
+    direct.version()
+    with direct.identified(APP, Marker(1, batch, 0).version, ""):
+        return direct.add(rows)
+
+
+def test_rows_that_have_not_the_table_s_columns_are_not_added_and_deletes_make_no_version(
+    spark, table
+):
+    columns = [(column("id"), "n"), (column("a"), "n")]
+    target = table(columns)
+    assert not adding(direct_of(target), rows(spark, columns[:1], "n > 50", 60), 3)
+    assert adding(direct_of(target), rows(spark, columns, "n > 50", 60, "'d'"), 3)
+    assert target.version() == 2
+
+
+def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(spark, folder, small):
+    merging = Merging(spark, Committer(1), str(folder), "delta-rs", "standard")
+    for batch, where in enumerate(["n = 1", "n > 50", "n IN (2, 55)", "n = 59"], 3):
+        some = rows(
+            spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, 60 + batch
+        )
+        source = Source(lambda: None, some.toArrow(), 100)
+        merging.mirror(small, source, ["id", "v"], {"id": "int"}, Identity(APP, batch))
+    made = [one["operation"] for one in DeltaTable(small.path).history(4)][::-1]
+    assert made == ["MERGE", "WRITE", "MERGE", "MERGE"]
+    held = {row.id: row.v for row in small.frame().collect()}
+    assert held == {
+        n: "new" if n in (1, 2) or n > 50 else str(n) for n in (*range(1, 40), *range(51, 60))
+    }
+
+
 def marking(direct, source, batch):
     """One batch's source rows, marked where they are; returns whether it was done."""
     rows = source.toArrow()
@@ -313,6 +361,7 @@ def test_a_table_with_mapped_columns_is_written_right(spark, table):
         (column("b"), "-n"),
         (column("new name", "VARCHAR", 9), "'new'"),
     ]
+    assert not adding(direct, rows(spark, columns, "n = 50", 60), 4)
     source = rows(spark, columns, "n IN (3, 50)", 60, "'u'")
     direct_merge(target, source, 4, direct=direct)
     found = target.frame().filter("id IN (2, 3, 50)").drop("_ingest").orderBy("id")
