@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bench.workload import Workload, version
 from ingest import arrow_facts, arrow_records
-from ingest.arrow_records import Layout
+from ingest.arrow_json import Layout
 from ingest.decode import RowSchema
 
 

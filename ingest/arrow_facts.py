@@ -9,7 +9,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.arrow_records import OF_REREAD, POSITION, READ, TRUNCATE, Layout
+from ingest.arrow_json import Layout
+from ingest.arrow_records import OF_REREAD, POSITION, READ, TRUNCATE
 from ingest.arrow_values import UnfitError
 from ingest.manifest import HighWater, Place
 from ingest.position import Position

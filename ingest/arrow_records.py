@@ -6,21 +6,15 @@ Everything else is refused (``UnfitError``), and Spark reads it and finds the re
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, starmap
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as paj
 
 from ingest import arrow_values, position
+from ingest.arrow_json import Layout, parsed
 from ingest.arrow_values import UnfitError
-from ingest.catalog import SchemaVersion
 from ingest.decode import EpochDates, RowSchema
 from ingest.envelope import OPERATIONS
 from ingest.mysql_types import Kind
@@ -38,29 +32,6 @@ POSITION = pa.struct(
 )
 """``position.SQL_TYPE`` in Arrow."""
 
-_SOURCE = pa.struct(
-    [
-        ("db", pa.string()),
-        ("table", pa.string()),
-        ("file", pa.string()),
-        ("pos", pa.int64()),
-        ("row", pa.int32()),
-        ("snapshot", pa.string()),
-        ("ts_us", pa.int64()),
-        ("gtid", pa.string()),
-    ]
-)
-_TEXT, _NUMBER = pa.string(), pa.int64()
-_REST_OF_SOURCE = [
-    *((name, _TEXT) for name in ("version", "connector", "name", "sequence", "query")),
-    *((name, _NUMBER) for name in ("ts_ms", "ts_ns", "server_id", "thread")),
-]
-_TRANSACTION = pa.struct(
-    [("id", _TEXT), ("total_order", _NUMBER), ("data_collection_order", _NUMBER)]
-)
-_REST = [("transaction", _TRANSACTION), *((name, _NUMBER) for name in ("ts_ms", "ts_us", "ts_ns"))]
-"""What else Debezium (3.6) writes into an envelope."""
-
 # Made once, and with their types: to make one of a Python value, Arrow asks each time whether it may be one of
 # dateutil's, which costs more than to compare a small table's column where that module is not installed.
 DELETE, READ, TRUNCATE = (pa.scalar(op, pa.string()) for op in "drt")
@@ -71,49 +42,6 @@ _OF_WRITE, OF_REREAD, _OF_DELETE = (
     for part in (position.PART_WRITE, position.PART_REREAD, position.PART_DELETE)
 )
 _FALSE, _NO_ROW = pa.scalar(False, pa.bool_()), pa.scalar(0, pa.int32())
-_NEW_LINE = pa.scalar("\n", pa.string())
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_$]+")
-_APPROXIMATE = (Kind.FLOAT, Kind.DOUBLE)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the records of one table's topic look under one schema version."""
-
-    version: SchemaVersion
-    schema: RowSchema
-
-    @cached_property
-    def parsed(self) -> pa.Schema:
-        """What Arrow parses a record's value with: all that is needed of it."""
-        image = pa.struct([(name, arrow_values.json_type(k)) for name, k in self.schema.columns])
-        return pa.schema(
-            [("before", image), ("after", image), ("op", pa.string()), ("source", _SOURCE)]
-        )
-
-    @cached_property
-    def whole(self) -> pa.Schema:
-        """The same with all that a record is known to have: Arrow has no types to guess then."""
-        source = pa.struct([*_SOURCE, *starmap(pa.field, _REST_OF_SOURCE)])
-        needed = [self.parsed.field(name) for name in ("before", "after", "op")]
-        return pa.schema([*needed, ("source", source), *_REST])
-
-    def unreadable(self) -> str | None:
-        """Why only Spark can read such records: no key, a column that is not read here, or a name that JSON
-        might write in two ways; None where they can be read here.
-        """
-        if not self.version.key:
-            return "it has no key"
-        for name, kind in self.schema.columns:
-            if not _PLAIN_NAME.fullmatch(name):
-                return f"the name of its column {name}"
-            if kind.kind not in arrow_values.READABLE:
-                return f"the type of its column {name}"
-            # Arrow tells the zero below zero from the zero above it.
-            if name in self.version.key and kind.kind in _APPROXIMATE:
-                return "a key column is a floating-point number"
-        return None
 
 
 @dataclass(frozen=True)
@@ -124,12 +52,6 @@ class Changes:
 
     notes: pa.Table
     rows: pa.Table
-
-    @classmethod
-    def joined(cls, parts: Sequence[Changes]) -> Changes:
-        """All in one."""
-        notes = pa.concat_tables(part.notes for part in parts).combine_chunks()
-        return cls(notes, pa.concat_tables(part.rows for part in parts).combine_chunks())
 
 
 def read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
@@ -146,39 +68,15 @@ def read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
 
 def _read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     values = records["value"].combine_chunks().cast(pa.string())  # refuses what is not UTF-8
-    text, parsed = _parsed(values, layout)
-    after, before, op = parsed["after"], parsed["before"], parsed["op"]
-    source = parsed["source"]
+    columns = parsed(values, layout)
+    after, before, op, source = (columns[name] for name in ("after", "before", "op", "source"))
     _refuse_others(after, before, op, source, layout)
-    _refuse_other_columns(text, parsed, layout)
     notes = _notes(records, values, op, source, epoch)
+    image, where = pc.if_else(pc.equal(op, DELETE), before, after), notes
     is_row = pc.not_equal(op, TRUNCATE)
-    image = pc.if_else(pc.equal(op, DELETE), before, after)
-    image, where = image.filter(is_row), notes.filter(is_row)
+    if not pc.all(is_row).as_py():
+        image, where = image.filter(is_row), notes.filter(is_row)
     return Changes(notes, _rows(image, where, layout))
-
-
-def _parsed(values: pa.Array, layout: Layout) -> tuple[pa.Buffer, dict[str, Any]]:
-    """The text of all values, and them parsed: one record to one row."""
-    if not len(values):
-        raise UnfitError("no record")
-    if not pc.all(pc.starts_with(values, "{")).as_py():
-        raise UnfitError("a value is no object")
-    lines = pa.ListArray.from_arrays([0, len(values)], values)
-    text = pc.binary_join(lines, _NEW_LINE)[0].as_buffer()
-    try:
-        table = _json(text, layout.whole, "error")
-    except pa.ArrowInvalid:  # a field more, of the envelope or of a row
-        table = _json(text, layout.parsed, "infer")
-    if table.num_rows != len(values):
-        raise UnfitError("a value is not one object")
-    return text, {name: table[name].combine_chunks() for name in table.column_names}
-
-
-def _json(text: pa.Buffer, schema: pa.Schema, unexpected: Literal["error", "infer"]) -> pa.Table:
-    whole = paj.ReadOptions(use_threads=False, block_size=text.size + 1)
-    how = paj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
-    return paj.read_json(pa.BufferReader(text), read_options=whole, parse_options=how)
 
 
 def _refuse_others(
@@ -199,35 +97,6 @@ def _refuse_others(
     for needs, image in ((needs_after, after), (needs_before, before)):
         if pc.any(pc.and_(needs, image.is_null())).as_py():
             raise UnfitError("no row image")
-
-
-def _refuse_other_columns(text: pa.Buffer, parsed: dict[str, Any], layout: Layout) -> None:
-    """A row image has each column of the schema, and no other.
-
-    Arrow adds fields that the schema does not name, and makes null of one that is not there. The second shows in the
-    text: as often as a field called ``c`` is null, ``"c":null`` must stand there. It cannot stand inside a string,
-    where a quote has a backslash before it, and every null that Arrow made of nothing makes the sums differ.
-    """
-    names = [name for name, _ in layout.schema.columns]
-    for image in (parsed["after"], parsed["before"]):
-        if [field.name for field in image.type] != names:
-            raise UnfitError("other columns")
-    every: Counter[str] = Counter()
-    for name, nulls in chain.from_iterable(map(_nulls, parsed, parsed.values())):
-        every[name] += nulls
-    whole = text.to_pybytes() if any(every.get(name) for name in names) else b""
-    for name in names:
-        if every.get(name) and whole.count(f'"{name}":null'.encode()) != every[name]:
-            raise UnfitError("a column is missing")
-
-
-def _nulls(name: str, values: pa.Array) -> Iterator[tuple[str, int]]:
-    """How often this field, and those in it, are null where what holds them is not."""
-    yield name, values.null_count
-    if pa.types.is_struct(values.type):
-        held = values.drop_null() if values.null_count else values
-        for place, field in enumerate(values.type):
-            yield from _nulls(field.name, held.field(place))
 
 
 def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch: int) -> pa.Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -35,15 +36,20 @@ _SETTINGS = {
     "fetch.wait.max.ms": 10,
 }
 
-_RECORDS_AT_ONCE, _BYTES_AT_ONCE = 100_000, 64 * 2**20
-"""What is handed over together, at most; a partition that is at its end is handed over at once, so that it is read
-while others are fetched."""
+_RECORDS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 8 * 2**20
+"""Of one partition what is handed over together: it is read while more is fetched, and what is read of it stays in
+the processor's cache (5.9 µs a record; of 100,000 at once 7.2, of 1,000 7.3). One that is at its end is handed over
+as it is."""
+
+_KEPT = 64 * 2**20
+"""Bytes of all partitions at which all are handed over as they are."""
 
 _TOGETHER = 500
 """Messages that are made columns of together: few, so that they are still in the processor's cache."""
 
-_OF_SNAPSHOT = b'"op":"r"'
-"""In the value of every snapshot row, as Connect's converter writes it, and hardly elsewhere."""
+_OF_SNAPSHOT, _END = b'"op":"r"', 100
+"""In the last bytes of every snapshot row's value, as Connect's converter writes it: three numbers of at most 20 digits
+follow. Where they are not found, nobody has looked for its run, and the row is Spark's to read."""
 
 _PATIENCE = 20.0
 """Seconds without any record."""
@@ -104,8 +110,8 @@ def _parts(consumer: Consumer, ends: Mapping[Place, int]) -> Iterator[dict[Place
             for place in places:
                 del left[place]
             yield found.taken(places)
-        if found.count >= _RECORDS_AT_ONCE or found.bytes >= _BYTES_AT_ONCE:
-            yield found.taken(list(left))
+        if ready := found.ready():
+            yield found.taken(ready)
 
 
 def _place(message: Message) -> Any:
@@ -116,8 +122,7 @@ class _Found:
     """What came and was not handed over yet."""
 
     def __init__(self) -> None:
-        self.count = self.bytes = 0
-        self._batches: dict[Place, list[pa.RecordBatch]] = {}
+        self._pieces: dict[Place, _Piece] = {}
 
     def add(self, place: Place, messages: Sequence[Message], end: int) -> None:
         """Messages of one partition, in order; those from ``end`` on are the next batch's."""
@@ -131,21 +136,39 @@ class _Found:
         arrays = [
             pa.array(column, type_) for column, type_ in zip(columns, RECORDS.types, strict=True)
         ]
-        batch = pa.record_batch(arrays, schema=RECORDS)
-        self._batches.setdefault(place, []).append(batch)
-        self.count += batch.num_rows
-        self.bytes += batch.nbytes
+        self._pieces.setdefault(place, _Piece()).add(pa.record_batch(arrays, schema=RECORDS))
+
+    def ready(self) -> list[Place]:
+        """Partitions of which enough has come."""
+        if sum(piece.bytes for piece in self._pieces.values()) >= _KEPT:
+            return list(self._pieces)
+        return [place for place, piece in self._pieces.items() if piece.is_full]
 
     def taken(self, places: Iterable[Place]) -> dict[Place, pa.Table]:
-        """All of these partitions' that there are."""
-        tables = {
-            place: pa.Table.from_batches(self._batches.pop(place))
+        """All of these partitions' that there is."""
+        return {
+            place: pa.Table.from_batches(self._pieces.pop(place).batches)
             for place in places
-            if place in self._batches
+            if place in self._pieces
         }
-        self.count -= sum(table.num_rows for table in tables.values())
-        self.bytes -= sum(table.nbytes for table in tables.values())
-        return tables
+
+
+@dataclass
+class _Piece:
+    """Of one partition."""
+
+    records: int = 0
+    bytes: int = 0
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.records += batch.num_rows
+        self.bytes += batch.nbytes
+
+    @property
+    def is_full(self) -> bool:
+        return self.records >= _RECORDS_AT_ONCE or self.bytes >= _BYTES_AT_ONCE
 
 
 def _runs(messages: Sequence[Message], values: Sequence[bytes | None]) -> list[str | None]:
@@ -154,7 +177,7 @@ def _runs(messages: Sequence[Message], values: Sequence[bytes | None]) -> list[s
     """
     runs: list[str | None] = [None] * len(values)
     for place in reversed(range(len(values))):
-        if _OF_SNAPSHOT in (values[place] or b""):
+        if _OF_SNAPSHOT in (values[place] or b"")[-_END:]:
             run = dict(messages[place].headers() or ()).get(RUN_HEADER)
             runs[place] = run.decode() if isinstance(run, bytes) else ""
             break

@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from ingest import arrow_facts, arrow_records
-from ingest.arrow_records import Changes, Layout
+from ingest.arrow_json import Layout
+from ingest.arrow_records import Changes
 from ingest.arrow_values import UnfitError
 from ingest.epochs import Epoch, epoch_of
 from ingest.fetch import FetchError
@@ -68,7 +70,7 @@ def read(
         found.settle()
     except FetchError as failure:
         return Read(), dict.fromkeys(topics, f"librdkafka could not fetch: {failure}")
-    return found.result(), found.others
+    return found.result(pool), found.others
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,23 @@ class _Found:
             return str(unfit)
         return changes
 
-    def result(self) -> Read:
+    def result(self, pool: Executor) -> Read:
         """All that was read of topics that are not left to Spark."""
-        facts, rows = [], {}
-        tables: dict[TableId, list[Changes]] = {}
-        for place, several in sorted(self._changes.items()):
+        tables: dict[TableId, list[Place]] = {}
+        for place in sorted(self._changes):
             if place[0] not in self.others:
-                layout, changes = self.layouts[place[0]], Changes.joined(several)
-                facts.append(arrow_facts.facts(changes.notes, place, layout))
-                tables.setdefault(layout.version.table, []).append(changes)
-        for table, several in tables.items():
-            rows[table] = Changes.joined(several).rows
-        return Read(TableFacts.combine(facts), rows)
+                table = self.layouts[place[0]].version.table
+                tables.setdefault(table, []).append(place)
+        both = list(pool.map(self._of_table, tables.values()))
+        facts = TableFacts.combine(row for rows, _ in both for row in rows)
+        return Read(facts, {table: rows for table, (_, rows) in zip(tables, both, strict=True)})
+
+    def _of_table(self, places: Sequence[Place]) -> tuple[list[dict[str, Any]], pa.Table]:
+        """Each partition's facts, and the rows of all."""
+        facts, rows = [], []
+        for place in places:
+            several = self._changes.pop(place)
+            notes = pa.concat_tables(one.notes for one in several)
+            facts.append(arrow_facts.facts(notes, place, self.layouts[place[0]]))
+            rows += [one.rows for one in several]
+        return facts, pa.concat_tables(rows).combine_chunks()

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from ingest import dedup, facts, held_back, in_driver
 from ingest.admission import admitted
-from ingest.arrow_records import Layout
+from ingest.arrow_json import Layout
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.config import Pipeline
 from ingest.decode import RowSchema

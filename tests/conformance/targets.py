@@ -36,6 +36,7 @@ from ingest.resync import Requests
 from ingest.source import SCHEMA
 from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
+from tests.support.events import compact, enveloped
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ENGINE = os.environ.get("INGEST_MERGE_ENGINE", "auto")
@@ -291,22 +292,17 @@ def _created(table: str, position: Position, *, keyed: bool) -> dict[str, Any]:
 def _message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
     change = record.change
     read = change.operation == "read"
-    value = {
-        "before": None if change.before is None else dict(change.before),
-        "after": None if change.after is None else dict(change.after),
-        "source": {
-            "db": "d",
-            "table": topic.rpartition(".")[2],
-            "file": f"binlog.{change.position.file:06d}",
-            "pos": change.position.pos,
-            "row": change.position.row,
-            "snapshot": "true" if read else None,
-            "ts_us": 1_767_225_600_000_000,
-            "gtid": None if read else f"uuid:{record.transaction}",
-        },
-        "op": _OPERATIONS[change.operation],
+    source = {
+        "table": topic.rpartition(".")[2],
+        "file": f"binlog.{change.position.file:06d}",
+        "pos": change.position.pos,
+        "row": change.position.row,
+        "snapshot": "true" if read else None,
+        "gtid": None if read else f"uuid:{record.transaction}",
+        "thread": None if read else 7,
     }
+    before, after = (None if row is None else dict(row) for row in (change.before, change.after))
+    value = enveloped(_OPERATIONS[change.operation], before, after, source)
     key = None if change.key is None else bytearray(json.dumps(dict(change.key)).encode())
     run = f"run-{change.attempt}" if read else "run"
-    body = bytearray(json.dumps(value, separators=(",", ":")).encode())
-    return (topic, partition, offset, NOW, key, body, run)
+    return (topic, partition, offset, NOW, key, bytearray(compact(value)), run)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ingest import config, kafka, source
+from ingest import config, fetch, kafka, source
 from ingest.fetch import Fetcher, FetchError
 
 
@@ -62,23 +62,28 @@ def assert_named(part, whole):
 
 
 def test_every_cut_of_the_log_is_brought_as_spark_reads_it_and_nothing_that_is_not_there(
-    spark, pipeline
+    spark, pipeline, monkeypatch
 ):
-    fetcher, ends, drawn = Fetcher(pipeline), ends_of(pipeline), random.Random(7)
+    ends = ends_of(pipeline)
     whole = spark_s(spark, pipeline, {place: (0, end) for place, end in ends.items()})
     assert len(whole) == 24
     assert {run is not None for value, (_, run) in whole.items()} == {True}
-    at, found = dict.fromkeys(ends, 0), {}
-    while at != ends:  # ends of ranges fall upon records, upon markers, and between
-        upto = {place: min(ends[place], at[place] + drawn.randrange(4)) for place in at}
-        part = brought(fetcher, {place: (at[place], upto[place]) for place in at})
-        assert_named(part, whole)
-        found |= part
-        at = upto
-    assert {place: value for place, (value, _) in found.items()} == {
-        place: value for place, (value, _) in whole.items()
-    }
-    place, end = min(ends.items())
-    with pytest.raises(FetchError):
-        list(fetcher.records({place: (end + 5, end + 9)}))
-    fetcher.close()
+    monkeypatch.setattr(fetch, "_TOGETHER", 3)
+    for at_once, kept in ((100, 2**26), (2, 2**26), (100, 400)):  # as it is, in pieces, and all
+        monkeypatch.setattr(fetch, "_RECORDS_AT_ONCE", at_once)
+        monkeypatch.setattr(fetch, "_KEPT", kept)
+        fetcher, drawn = Fetcher(pipeline), random.Random(at_once + kept)
+        at, found = dict.fromkeys(ends, 0), {}
+        while at != ends:  # ends of ranges fall upon records, upon markers, and between
+            upto = {place: min(ends[place], at[place] + drawn.randrange(8)) for place in at}
+            part = brought(fetcher, {place: (at[place], upto[place]) for place in at})
+            assert_named(part, whole)
+            found |= part
+            at = upto
+        assert {place: value for place, (value, _) in found.items()} == {
+            place: value for place, (value, _) in whole.items()
+        }
+        place, end = min(ends.items())
+        with pytest.raises(FetchError):
+            list(fetcher.records({place: (end + 5, end + 9)}))
+        fetcher.close()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_records, decode, dedup, envelope, facts, json_document
+from ingest import arrow_json, arrow_records, decode, dedup, envelope, facts, json_document
 from ingest.arrow_facts import facts as facts_of_notes
 from ingest.arrow_facts import refuse_unnamed
-from ingest.arrow_records import Layout
+from ingest.arrow_json import Layout
 from ingest.arrow_values import UnfitError
 from ingest.catalog import SchemaVersion
 from ingest.json_text import json_text
@@ -22,7 +22,7 @@ from ingest.position import Position
 from ingest.source import SCHEMA
 from ingest.steps import TableFacts
 from ingest.topics import TableId
-from tests.support.events import message, raw
+from tests.support.events import compact, enveloped, message, raw
 
 
 def column(name, type_name, length=None, scale=None, charset=None, labels=(), optional=True):
@@ -118,9 +118,17 @@ VALUES = [
 ]
 
 
-def test_every_type_is_read_as_spark_reads_it(spark):
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "with backslashes"])
+def test_every_type_is_read_as_spark_reads_it(spark, plain):
     columns = [replace(kind, name=f"c{n}") for n, (kind, _) in enumerate(VALUES)]
-    choices = [[*values, *([None] if kind.optional else [])] for kind, values in VALUES]
+    choices = [
+        [
+            one
+            for one in [*values, *([None] if kind.optional else [])]
+            if not plain or _is_plain(one)
+        ]
+        for kind, values in VALUES
+    ]
     messages = []
     for turn in range(max(map(len, choices))):
         image = {
@@ -132,6 +140,10 @@ def test_every_type_is_read_as_spark_reads_it(spark):
             both = {"id": n, **image}
             messages.append(message(op, n, after=both, before=both, offset=n))
     assert_same(spark, messages, layout(*columns))
+
+
+def _is_plain(value):
+    return b"\\" not in compact(value)
 
 
 OPERATIONS = st.tuples(
@@ -191,11 +203,104 @@ ODD = {
 }
 
 
+@pytest.mark.parametrize("gtid", [None, '"'], ids=["", "where Arrow is asked for every field"])
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-def test_what_is_not_just_as_debezium_writes_it_is_left_to_spark(spark, odd):
-    good = change({"id": 7, "c": None}, offset=1)
+def test_what_is_not_just_as_debezium_writes_it_is_left_to_spark(spark, odd, gtid):
+    good = change({"id": 7, "c": None}, offset=1, gtid=gtid)
     with pytest.raises(UnfitError):
         by_arrow(spark, [good, odd], layout(column("c", "INT")))
+
+
+NAMES = ["c", "name", "connector", "version", "sequence", "thread", "ts_ns", "op", "transaction"]
+"""Most of them Debezium's own, too."""
+IMAGES = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.integers(1, 3),
+        **dict.fromkeys(NAMES, st.none() | st.sampled_from(["", "x", ":", 'a"b', '"c":null'])),
+        "more": st.none() | st.integers(0, 1) | st.just("more"),
+    },
+)
+WRITTEN = st.fixed_dictionaries(
+    {"thread": st.none() | st.just(7), "query": st.none() | st.just("SELECT 1")}
+)
+
+
+def read_or_refused(values, how):
+    try:
+        columns = arrow_json.parsed(values, how)
+    except (UnfitError, ValueError) as refused:
+        return type(refused).__name__
+    source = columns["source"]
+    asked = [source.field(field.name) for field in how.parsed.field("source").type]
+    return [columns[name] for name in ("before", "after", "op")] + asked
+
+
+@settings(max_examples=400)
+@given(
+    columns=st.sets(st.sampled_from(NAMES), max_size=4),
+    whole=st.booleans(),
+    drawn=st.lists(st.tuples(IMAGES, IMAGES, WRITTEN), min_size=1, max_size=4),
+)
+@example(  # as many names as there are to be
+    columns={"c"}, whole=False, drawn=[({"id": 1}, {"id": 1, "c": None, "more": None}, {})]
+)
+@example(columns={"c"}, whole=False, drawn=[(None, {"id": 1, "c": None, "more": 1}, {})])
+def test_fields_that_nobody_asks_for_are_passed_over_only_where_no_other_is(columns, whole, drawn):
+    how = layout(*(column(name, "VARCHAR", 9) for name in sorted(columns)))
+    source = {"table": "t", "file": "binlog.000001", "pos": 1}
+    records = []
+    for before, after, written in drawn:
+        images = [before, after]
+        if whole:  # as the layout has it, but for what was drawn
+            full = {"id": 1, **dict.fromkeys(columns)}
+            images = [{name: (one or {}).get(name, full[name]) for name in full} for one in images]
+        records.append(compact(enveloped("u", *images, {**source, **written})))
+    values = pa.array([record.decode() for record in records])
+    found = read_or_refused(values, how)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow_json, "_plain", lambda *_: None)
+        assert found == read_or_refused(values, how)
+
+
+@pytest.mark.parametrize(
+    ("values", "passed"),
+    [
+        (["a", "b:", "c\n\\d", None], True),
+        (["a", 'b"'], False),
+    ],
+)
+def test_plain_records_are_parsed_without_what_nobody_asks_for(monkeypatch, values, passed):
+    asked = []
+    strict = arrow_json._strict
+    monkeypatch.setattr(arrow_json, "_strict", lambda *a: asked.append(a) or strict(*a))
+    bodies = [bytes(change({"id": n, "c": value})[5]).decode() for n, value in enumerate(values)]
+    arrow_json.parsed(pa.array(bodies), layout(column("c", "VARCHAR", 9)))
+    assert passed == (not asked)
+
+
+def test_names_that_another_version_does_not_write_make_up_for_no_column_that_is_not_known(spark):
+    other = json.loads(bytes(change({"id": 2, "c": 5, "d": 6, "e": 7})[5]))
+    other["source"]["version"] = "3.5.0.Final"
+    del other["ts_ns"], other["source"]["ts_ns"]
+    with pytest.raises(UnfitError):
+        by_arrow(
+            spark, [change({"id": 1, "c": 1}), raw(compact(other))], layout(column("c", "INT"))
+        )
+
+
+@pytest.mark.parametrize("version", ["3.5.0.Final", "4.0.0.Final"])
+def test_records_of_another_version_of_debezium_are_read_the_same(spark, version):
+    """The one wrote a field less, the other (let us say) one more; both in one topic, too."""
+    other = json.loads(bytes(change({"id": 2, "c": 5})[5]))
+    other["source"]["version"] = version
+    if version[0] == "3":
+        del other["ts_ns"], other["source"]["ts_ns"]
+    else:
+        other["source"]["more"] = 1
+    ours, theirs = change({"id": 1, "c": None}), raw(compact(other), offset=1)
+    for messages in ([theirs], [ours, theirs], [theirs, ours]):
+        assert_same(spark, messages, layout(column("c", "INT")))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,44 @@ from typing import Any
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
+def enveloped(op: str, before: Any, after: Any, source: dict[str, Any]) -> dict[str, Any]:
+    """All that Debezium 3.6 writes of a change, in its order. ``source``: what of it is not the same for all."""
+    return {
+        "before": before,
+        "after": after,
+        "source": {
+            "version": "3.6.1.Final",
+            "connector": "mysql",
+            "name": "p",
+            "ts_ms": 1_767_225_600_000,
+            "snapshot": None,
+            "db": "d",
+            "sequence": None,
+            "ts_us": 1_767_225_600_000_000,
+            "ts_ns": 1_767_225_600_000_000_000,
+            "table": None,
+            "server_id": 1,
+            "gtid": None,
+            "file": None,
+            "pos": None,
+            "row": 0,
+            "thread": 7,
+            "query": None,
+            **source,
+        },
+        "transaction": None,
+        "op": op,
+        "ts_ms": 1_767_225_600_080,
+        "ts_us": 1_767_225_600_080_000,
+        "ts_ns": 1_767_225_600_080_000_000,
+    }
+
+
+def compact(value: Any) -> bytes:
+    """JSON as Connect's converter writes it."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def message(
     op: str,
     pos: int,
@@ -23,22 +61,15 @@ def message(
     file: str = "binlog.000001",
     gtid: str | None = None,
 ) -> tuple[Any, ...]:
-    value = {
-        "before": before,
-        "after": after,
-        "source": {
-            "db": "d",
-            "table": table,
-            "file": file,
-            "pos": pos,
-            "row": row,
-            "snapshot": snapshot,
-            "ts_us": 1_767_225_600_000_000,
-            "gtid": gtid,
-        },
-        "op": op,
-        "ts_us": 1_767_225_600_000_000,
+    source = {
+        "table": table,
+        "file": file,
+        "pos": pos,
+        "row": row,
+        "snapshot": snapshot,
+        "gtid": gtid,
     }
+    value = enveloped(op, before, after, source)
     raw_key = None if key is None else bytearray(json.dumps(key).encode())
     return (
         "p.d." + table,
@@ -46,7 +77,7 @@ def message(
         offset,
         NOW,
         raw_key,
-        bytearray(json.dumps(value, separators=(",", ":")).encode()),
+        bytearray(compact(value)),
         "run",
     )
 
