@@ -176,6 +176,8 @@ def _runs(messages: Sequence[Message], values: Sequence[bytes | None]) -> list[s
     of it.
     """
     runs: list[str | None] = [None] * len(values)
+    if b"".join(filter(None, values)).rfind(_OF_SNAPSHOT) < 0:  # in half the time of a look at each
+        return runs
     for place in reversed(range(len(values))):
         if _OF_SNAPSHOT in (values[place] or b"")[-_END:]:
             run = dict(messages[place].headers() or ()).get(RUN_HEADER)

@@ -80,6 +80,8 @@ def create(
     os.environ["JAVA_HOME"] = str(spark_java_home())
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # A Java that writes the command line of the one that counts: 0.10 of its 0.29 CPU seconds less.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # Table names keep their letters in folder names; under the C locale Java would mangle them.
     os.environ["LC_ALL"] = "C.UTF-8"
     options = {
