@@ -76,6 +76,34 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
     }
 
 
+def joined(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """One partition's row for ``TableFacts.combine``, of two whose changes follow one another."""
+    water = [one["high_water"] for one in (first, then) if one["high_water"]]
+    reread = [one["reread"] for one in (first, then) if one["reread"]]
+    return {
+        **first,
+        "changes": first["changes"] + then["changes"],
+        "bytes": first["bytes"] + then["bytes"],
+        "low": min(first["low"], then["low"], key=_order),
+        "high": max(first["high"], then["high"], key=_order),
+        "high_water": max(
+            water, key=lambda one: (_order(one["position"]), one["gtid"] or ""), default=None
+        ),
+        "source_time_us": max(
+            (one["source_time_us"] for one in (first, then) if one["source_time_us"] is not None),
+            default=None,
+        ),
+        "truncates": first["truncates"]
+        + [t for t in then["truncates"] if t not in first["truncates"]],
+        "attempt": then["attempt"] or first["attempt"],  # the last snapshot row's
+        "reread": min(reread, key=_order, default=None),
+    }
+
+
+def _order(place: dict[str, int]) -> tuple[int, ...]:
+    return tuple(place[name] for name in _FIELDS)
+
+
 def before(notes: pa.Table, position: Position, *, or_at: bool = False) -> pa.ChunkedArray:
     """True for changes before a position, or at it."""
     found = pa.repeat(pa.scalar(or_at, pa.bool_()), notes.num_rows)

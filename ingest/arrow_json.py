@@ -157,7 +157,9 @@ def _plain(text: pa.Buffer, first: str, layout: Layout) -> dict[str, Any] | None
     those of their images' columns (``_refuse_other_columns``), and the strings that are asked for or always there.
     Where there are no more quotes than these have, there is no other name.
     """
-    if b'\\"' in text.to_pybytes() or not _is_whole(first, layout.whole):
+    raw = text.to_pybytes()
+    # Most texts have no backslash, which one byte alone tells in a tenth of the time of two.
+    if (b"\\" in raw and b'\\"' in raw) or not _is_whole(first, layout.whole):
         return None
     try:
         columns = _json(text, layout.needed, "ignore")

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from ingest import arrow_facts, arrow_records
 from ingest.arrow_json import Layout
-from ingest.arrow_records import Changes
 from ingest.arrow_values import UnfitError
 from ingest.epochs import Epoch, epoch_of
 from ingest.fetch import FetchError
@@ -74,12 +74,20 @@ def read(
 
 
 @dataclass(frozen=True)
+class _Piece:
+    """Records of one partition that were read: its row for ``TableFacts.combine``, and a MERGE's source rows."""
+
+    facts: dict[str, Any]
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
 class _Begun:
     """Records of one partition that are being read."""
 
     place: Place
     bytes: int
-    future: Future[Changes | str]
+    future: Future[_Piece | str]
 
 
 @dataclass
@@ -91,7 +99,7 @@ class _Found:
     previous: Entry | None
     others: dict[str, str]
     bytes: int = 0
-    _changes: dict[Place, list[Changes]] = field(default_factory=dict)
+    _pieces: dict[Place, list[_Piece]] = field(default_factory=dict)
     _begun: deque[_Begun] = field(default_factory=deque)
 
     def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
@@ -105,14 +113,14 @@ class _Found:
         """Wait for what was taken, all but so many bytes of it."""
         while sum(one.bytes for one in self._begun) > but:
             one = self._begun.popleft()
-            changes = one.future.result()
-            if isinstance(changes, str):
-                self.others[one.place[0]] = changes
+            piece = one.future.result()
+            if isinstance(piece, str):
+                self.others[one.place[0]] = piece
             else:
-                self._changes.setdefault(one.place, []).append(changes)
-                self.bytes += changes.rows.nbytes + changes.notes.nbytes
+                self._pieces.setdefault(one.place, []).append(piece)
+                self.bytes += piece.rows.nbytes
 
-    def _read(self, place: Place, records: pa.Table) -> Changes | str:
+    def _read(self, place: Place, records: pa.Table) -> _Piece | str:
         layout, offsets = self.layouts[place[0]], records["offset"]
         first, last = (epoch_of(self.epochs, place, offsets[at].as_py()) for at in (0, -1))
         state = self.previous.tables.get(str(layout.version.table)) if self.previous else None
@@ -125,25 +133,23 @@ class _Found:
             arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
         except UnfitError as unfit:
             return str(unfit)
-        return changes
+        return _Piece(arrow_facts.facts(changes.notes, place, layout), changes.rows)
 
     def result(self, pool: Executor) -> Read:
         """All that was read of topics that are not left to Spark."""
-        tables: dict[TableId, list[Place]] = {}
-        for place in sorted(self._changes):
+        tables: dict[TableId, list[_Piece]] = {}
+        facts = []
+        for place in sorted(self._pieces):
+            pieces = self._pieces.pop(place)
             if place[0] not in self.others:
-                table = self.layouts[place[0]].version.table
-                tables.setdefault(table, []).append(place)
-        both = list(pool.map(self._of_table, tables.values()))
-        facts = TableFacts.combine(row for rows, _ in both for row in rows)
-        return Read(facts, {table: rows for table, (_, rows) in zip(tables, both, strict=True)})
+                tables.setdefault(self.layouts[place[0]].version.table, []).extend(pieces)
+                facts.append(reduce(arrow_facts.joined, [piece.facts for piece in pieces]))
+        rows = dict(zip(tables, pool.map(_rows, tables.values()), strict=True))
+        return Read(TableFacts.combine(facts), rows)
 
-    def _of_table(self, places: Sequence[Place]) -> tuple[list[dict[str, Any]], pa.Table]:
-        """Each partition's facts, and the rows of all."""
-        facts, rows = [], []
-        for place in places:
-            several = self._changes.pop(place)
-            notes = pa.concat_tables(one.notes for one in several)
-            facts.append(arrow_facts.facts(notes, place, self.layouts[place[0]]))
-            rows += [one.rows for one in several]
-        return facts, pa.concat_tables(rows).combine_chunks()
+
+def _rows(pieces: list[_Piece]) -> pa.Table:
+    """Of all pieces, which are let go of."""
+    whole = pa.concat_tables(piece.rows for piece in pieces)
+    pieces.clear()
+    return whole.combine_chunks()

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from decimal import Decimal
+from functools import reduce
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest import arrow_json, arrow_records, decode, dedup, envelope, facts, json_document
 from ingest.arrow_facts import facts as facts_of_notes
-from ingest.arrow_facts import refuse_unnamed
+from ingest.arrow_facts import joined, refuse_unnamed
 from ingest.arrow_json import Layout
 from ingest.arrow_values import UnfitError
 from ingest.catalog import SchemaVersion
@@ -65,9 +66,12 @@ def assert_same(spark, messages, how):
     rows, found, reasons = by_spark(spark, messages, how)
     assert not reasons
     assert columns_of(mine.rows) == columns_of(rows)
-    (ours,) = TableFacts.combine([facts_of_notes(mine.notes, ("p.d.t", 0), how)]).values()
     (theirs,) = found.values()
-    assert ours == replace(theirs, keys=ours.keys)  # a table with a key does not ask for them
+    for size in (len(mine.notes), 1, 7):  # as a whole, and joined of parts
+        parts = [mine.notes.slice(at, size) for at in range(0, len(mine.notes), size)]
+        rows = [facts_of_notes(part, ("p.d.t", 0), how) for part in parts]
+        (ours,) = TableFacts.combine([reduce(joined, rows)]).values()
+        assert ours == replace(theirs, keys=ours.keys)  # a table with a key does not ask for them
 
 
 def test_the_last_row_of_a_snapshot_is_read_with_its_run_or_not_here(spark):
