@@ -8,22 +8,26 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest import kafka, manifest, source
+from ingest.ahead import Ahead
 from ingest.config import Pipeline
-from ingest.fetch import Fetcher
 from ingest.manifest import Place
 from ingest.ports import Ranges
 from ingest.storage import Storage
 
 
 class KafkaLog:
-    """The ``pipeline.Log`` of a real run. ``checkpoint``: Spark's checkpoint folder."""
+    """The ``pipeline.Log`` of a real run. ``checkpoint``: Spark's checkpoint folder; ``ahead``: what brings records to
+    the driver, which outlives it.
+    """
 
-    def __init__(self, session: SparkSession, pipeline: Pipeline, checkpoint: Storage) -> None:
+    def __init__(
+        self, session: SparkSession, pipeline: Pipeline, checkpoint: Storage, ahead: Ahead
+    ) -> None:
         self._session = session
         self._pipeline = pipeline
         self._checkpoint = checkpoint
         self._group = kafka.GroupOffsets(pipeline)
-        self._fetcher = Fetcher(pipeline)
+        self._ahead = ahead
 
     def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
         """The exact ranges of Spark's batch, from its own write-ahead log."""
@@ -46,7 +50,7 @@ class KafkaLog:
 
     def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
         """The same, to the driver."""
-        return self._fetcher.records(ranges)
+        return self._ahead.records(ranges)
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""
@@ -57,10 +61,10 @@ class KafkaLog:
         return kafka.topic_ids(self._pipeline, topics)
 
     def publish(self, ends: Mapping[Place, int]) -> None:
-        """Commit the consumer group's offsets."""
+        """Commit the consumer group's offsets: a batch is over."""
+        self._ahead.forget()
         self._group.commit(ends)
 
     def close(self) -> None:
         """Leave Kafka."""
         self._group.close()
-        self._fetcher.close()

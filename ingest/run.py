@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -24,10 +23,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import kafka, mysql, resync, session, source, startup
+from ingest.ahead import Ahead
 from ingest.batch_report import BatchReport
 from ingest.commit import Committer
 from ingest.config import Pipeline
-from ingest.connector import Connector, delivered, undelivered
+from ingest.connector import Connector
+from ingest.delivery import await_delivery
 from ingest.engine import spark_computes
 from ingest.epoch_registry import EpochRegistry
 from ingest.epochs import newest_number
@@ -48,9 +49,6 @@ from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
 from ingest.topics import TableId
-
-_WORKER_RESTART = 60.0
-"""Seconds that `--once` waits for a Connect worker that does not answer."""
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -122,19 +120,37 @@ class Run:
         supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-            short = once and not self._spark_computes(cursor, captured)
-        spark = spark or self._start_spark(short=short)
-        if once:
-            self._await_delivery(connector, supervisor, target)
-        committer = Committer(term.number, lease.refuse_lost)
-        if term.fence:
-            fence_every_target(spark, self.pipeline, committer)
+            computes = self._spark_computes(cursor, captured)
+        with closing(Ahead(self.pipeline)) as ahead:
+            if not (computes or from_beginning or self.only_replay):
+                ahead.begin()
+            spark = spark or self._start_spark(short=once and not computes)
+            if once:
+                await_delivery(connector, supervisor, target, stop=self._stop, say=self.say)
+            committer = Committer(term.number, lease.refuse_lost)
+            if term.fence:
+                fence_every_target(spark, self.pipeline, committer)
+            self._stream_until_done(
+                spark, committer, supervisor, ahead, once=once, from_beginning=from_beginning
+            )
+
+    def _stream_until_done(
+        self,
+        spark: SparkSession,
+        committer: Committer,
+        supervisor: Supervisor,
+        ahead: Ahead,
+        *,
+        once: bool,
+        from_beginning: bool,
+    ) -> None:
+        """Decide anew and stream again whenever the query ends without being asked to."""
         tries = 0
         while True:
             self._applied = 0
             try:
                 ended = self._stream(
-                    spark, committer, supervisor, once=once, from_beginning=from_beginning
+                    spark, committer, supervisor, ahead, once=once, from_beginning=from_beginning
                 )
             except (IngestError, PySparkException, Py4JJavaError) as failure:
                 ended = again(failure, self.log)
@@ -175,34 +191,12 @@ class Run:
             keyless=len(set(captured) - mysql.keyed(cursor)),
         )
 
-    def _await_delivery(
-        self, connector: Connector, supervisor: Supervisor, target: mysql.Reached
-    ) -> None:
-        """Return when Kafka holds every change up to ``target``."""
-        said = 0.0
-        answered = time.monotonic()
-        while not self._stop.is_set():
-            supervisor.look()
-            try:
-                offset = connector.offset()
-            except IngestError:  # a worker that restarts is given a minute
-                if time.monotonic() - answered > _WORKER_RESTART:
-                    raise
-                self._stop.wait(1)
-                continue
-            answered = time.monotonic()
-            if delivered(offset, target):
-                return
-            if time.monotonic() - said > 5:
-                said = time.monotonic()
-                self.say(_waiting_for(offset, target))
-            self._stop.wait(0.2)
-
     def _stream(
         self,
         spark: SparkSession,
         committer: Committer,
         supervisor: Supervisor,
+        ahead: Ahead,
         *,
         once: bool,
         from_beginning: bool,
@@ -210,7 +204,7 @@ class Run:
         """Decide, mend, stream; returns why it ended, unless it was to end."""
         checkpoint = Storage(spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
-        log = KafkaLog(spark, self.pipeline, checkpoint)
+        log = KafkaLog(spark, self.pipeline, checkpoint, ahead)
         schemas = kafka.SchemaTopic(self.pipeline, epochs)
         requests = resync.Requests(self.pipeline, self.say)
         batches = Batches(
@@ -385,12 +379,3 @@ def _state_size(query: StreamingQuery) -> tuple[int, int]:
     operators = last["stateOperators"] if last else []
     rows = sum(int(one["numRowsTotal"]) for one in operators)
     return rows, sum(int(one["memoryUsedBytes"]) for one in operators)
-
-
-def _waiting_for(offset: dict[str, Any] | None, target: mysql.Reached) -> str:
-    if offset is None:
-        return "waiting for the connector's first records …"
-    if offset.get("snapshot"):
-        return "waiting for the snapshot to reach Kafka …"
-    missing = undelivered(offset, target)
-    return f"waiting for {missing or 0:,} transactions to reach Kafka …"

@@ -1,17 +1,27 @@
-"""`fetch`: what librdkafka brings of a range is what Spark reads of it."""
+"""`fetch` and `ahead`: what librdkafka brings of a range, when ever it does, is what Spark reads of it."""
 
 import random
 import time
 
+import httpx
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ingest import config, fetch, kafka, source
+from ingest.ahead import Ahead, expected
 from ingest.fetch import Fetcher, FetchError
+from ingest.ledger import Ledger
+from ingest.manifest import filled, offsets_as_json, offsets_from_log
+from tests.support.server import Cli
 
 
-@pytest.fixture
-def pipeline(cli, server):
-    """Two topics with snapshot rows, changes, and a marker behind each transaction of Connect's."""
+@pytest.fixture(scope="module")
+def pipeline(stack, server, spark, tmp_path_factory):
+    """Two topics with snapshot rows, which are applied, changes, which are not, and a marker behind each transaction
+    of Connect's.
+    """
+    cli = Cli(stack, tmp_path_factory.mktemp("fetch"), spark)
     server.database("fetch")
     server.sql(
         "CREATE TABLE fetch.a (id INT PRIMARY KEY, v VARCHAR(20))",
@@ -22,7 +32,12 @@ def pipeline(cli, server):
     cli("run", str(file), "--once")
     for number in range(20):
         server.sql(f"INSERT INTO fetch.{'ab'[number % 2]} VALUES ({number + 10}, 'x')")
-    return config.load(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cli.folder)  # the lake's path is relative
+        yield config.load(file)
+    connectors = f"{stack.connect().url}/connectors"
+    for name in httpx.get(connectors, timeout=30).json():
+        httpx.delete(f"{connectors}/{name}", timeout=30)
 
 
 def ends_of(pipeline):
@@ -87,3 +102,129 @@ def test_every_cut_of_the_log_is_brought_as_spark_reads_it_and_nothing_that_is_n
         with pytest.raises(FetchError):
             list(fetcher.records({place: (end + 5, end + 9)}))
         fetcher.close()
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The ranges that were fetched when they were asked for."""
+    found, records = {}, Fetcher.records
+
+    def noted(self, ranges, enough=None):
+        if enough is None:
+            found.update(filled(ranges))
+        return records(self, ranges, enough)
+
+    monkeypatch.setattr(Fetcher, "records", noted)
+    return found
+
+
+def begun(pipeline):
+    """All that is to be fetched ahead has come."""
+    ahead = Ahead(pipeline)
+    ahead.begin()
+    ahead._begun.result(60)
+    return ahead
+
+
+def test_records_that_came_ahead_are_used_where_a_batch_begins_where_they_do(
+    spark, pipeline, asked, monkeypatch
+):
+    ends = ends_of(pipeline)
+    whole = spark_s(spark, pipeline, {place: (0, end) for place, end in ends.items()})
+    starts = Ledger(pipeline.lake.path).last().ends
+    assert all(starts[place] + 10 <= ends[place] for place in ends)
+    monkeypatch.setattr(fetch, "_RECORDS_AT_ONCE", 3)
+    first, second = sorted(ends)
+    cuts = {end: {place: (starts[place], starts[place] + end) for place in ends} for end in (1, 8)}
+    both = {place: (starts[place], ends[place]) for place in ends}
+    for ranges, of_now in (
+        (both, {}),
+        (cuts[1], {}),
+        (cuts[8], {}),
+        ({first: both[first]}, {}),
+        ({first: both[first], second: (0, ends[second])}, {second: (0, ends[second])}),
+        ({place: (starts[place] + 1, ends[place]) for place in ends}, None),
+    ):
+        ahead = begun(pipeline)
+        asked.clear()
+        part = brought(ahead, ranges)
+        assert {place: value for place, (value, _) in part.items()} == {
+            place: value
+            for place, (value, _) in whole.items()
+            if place[:2] in ranges and place[2] in range(*ranges[place[:2]])
+        }
+        # Behind the last record stand markers, of which nobody knows without asking.
+        fetched = {place for place in part if place[2] in range(*asked.get(place[:2], (0, 0)))}
+        wanted = ranges if of_now is None else of_now
+        assert fetched == {place for place in part if place[:2] in wanted}
+        asked.clear()
+        assert brought(ahead, ranges) == part  # once more, and nothing is left of it
+        assert asked == filled(ranges)
+        ahead.close()
+    ahead = begun(pipeline)
+    ahead.forget()
+    asked.clear()
+    brought(ahead, both)
+    assert asked == both
+    ahead.close()
+
+
+def test_an_end_before_all_has_come_leaves_the_rest_to_be_fetched(pipeline, asked):
+    ends = ends_of(pipeline)
+    starts = Ledger(pipeline.lake.path).last().ends
+    both = {place: (starts[place], ends[place]) for place in ends}
+    wanted = brought(Fetcher(pipeline), both)
+    for rest in (0.0, 0.02, 0.05, 0.1, 0.2):  # before its first look at Kafka, and between any two
+        ahead = Ahead(pipeline)
+        ahead.begin()
+        time.sleep(rest)
+        assert brought(ahead, both).keys() == wanted.keys()
+        ahead.close()
+
+
+def test_spark_shares_a_batch_s_limit_between_partitions_as_it_is_expected_to(
+    spark, pipeline, tmp_path
+):
+    ends = ends_of(pipeline)
+    for limit in (1, 7, 15, 1000):
+        settings = pipeline.spark.model_copy(update={"max_changes_per_batch": limit})
+        few = pipeline.model_copy(update={"spark": settings})
+        starts = {place: number for number, place in enumerate(sorted(ends))}
+        query = (
+            source.records(spark, few, offsets_as_json(starts))
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / str(limit)))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        first = offsets_from_log((tmp_path / str(limit) / "offsets" / "0").read_text())
+        ranges = expected(starts, kafka.partitions(few), limit)
+        assert {place: end for place, (_, end) in ranges.items()} == first
+
+
+def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
+    topic, place = "fetch.again.t", ("fetch.again.t", 0)
+    admin = AdminClient(kafka.connection(pipeline))
+
+    def made(values):
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+        producer = Producer(kafka.connection(pipeline))
+        for value in values:
+            producer.produce(topic, value)
+        assert producer.flush(30) == 0
+
+    made([b"old", b"old"])
+    ahead = begun(pipeline)
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 60
+    while topic in kafka.data_topics(pipeline):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    made([b"new", b"new"])
+    asked.clear()
+    found = brought(ahead, {place: (0, 2)})
+    assert [value for value, _ in found.values()] == [b"new", b"new"]
+    assert asked == {place: (0, 2)}
+    ahead.close()
+    admin.delete_topics([topic])[topic].result(30)

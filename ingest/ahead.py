@@ -1,0 +1,151 @@
+"""What the first batch of a start will read, fetched while Spark starts.
+
+That takes seconds, in which half of two processors rests. It is a guess that nothing depends on: a batch's ranges are
+Spark's to say, and what was fetched is used where it begins where the batch does, in the very topic by Kafka's own id.
+All else is fetched when it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ingest import kafka
+from ingest.config import Pipeline
+from ingest.fetch import Fetcher
+from ingest.ledger import Ledger
+from ingest.manifest import Place
+from ingest.ports import Ranges
+from ingest.start_facts import KafkaFacts
+
+_MOST = 256 * 2**20
+"""Bytes of records that are kept, some 440,000 of 600: what comes in the seconds of a start. With more of them Spark
+waits longer for a processor than the batch is shorter for.
+"""
+
+
+@dataclass
+class _Stretch:
+    """Records of one partition: all from ``start`` on, up to where they end."""
+
+    start: int
+    topic_id: str
+    pieces: deque[pa.Table] = field(default_factory=deque)
+
+    @property
+    def end(self) -> int:
+        """Behind it there may be transaction markers, which are no records."""
+        return int(self.pieces[-1]["offset"][-1].as_py()) + 1 if self.pieces else self.start
+
+
+class Ahead:
+    """The records of one job's batches; those of its first one may have come before they are asked for."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._fetcher = Fetcher(pipeline)
+        self._enough = threading.Event()
+        self._found: dict[Place, _Stretch] = {}
+        self._begun: Future[None] | None = None
+
+    def begin(self) -> None:
+        """Fetch in a thread what the first batch is likely to have, until records are asked for."""
+        thread = ThreadPoolExecutor(1, "ahead")
+        self._begun = thread.submit(self._fetch)
+        thread.shutdown(wait=False)
+
+    def records(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+        """As :meth:`Fetcher.records` has it, which brings what has not come yet."""
+        came = self._usable(ranges)
+        rest = dict(ranges)
+        for place, stretch in came.items():
+            end = ranges[place][1]
+            rest[place] = (min(stretch.end, end), end)
+        while came:
+            place, stretch = came.popitem()
+            while stretch.pieces:  # each is let go of once it is handed over
+                records = _below(stretch.pieces.popleft(), ranges[place][1])
+                if records.num_rows:
+                    yield {place: records}
+        yield from self._fetcher.records(rest)
+
+    def forget(self) -> None:
+        """The first batch is over: what it did not ask for is of no use."""
+        self._taken()
+
+    def close(self) -> None:
+        """End the thread, and leave Kafka."""
+        self._taken()
+        self._fetcher.close()
+
+    def _usable(self, ranges: Ranges) -> dict[Place, _Stretch]:
+        """What came of these ranges, in the topics that have their names now."""
+        came = self._taken()
+        ids = kafka.topic_ids(self._pipeline, sorted({topic for topic, _ in came}))
+        return {
+            place: stretch
+            for place, stretch in came.items()
+            if place in ranges
+            and stretch.start == ranges[place][0]
+            and stretch.topic_id == ids.get(place[0])
+        }
+
+    def _taken(self) -> dict[Place, _Stretch]:
+        """What has come; the thread has ended."""
+        self._enough.set()
+        if self._begun is not None:
+            # What failed there fails again where it counts, and is said there.
+            wait([self._begun])
+            self._begun = None
+        found, self._found = self._found, {}
+        return found
+
+    def _fetch(self) -> None:
+        newest = Ledger(self._pipeline.lake.path).last()
+        there = kafka.partitions(self._pipeline)
+        limit = self._pipeline.spark.max_changes_per_batch
+        ranges = expected(newest.ends if newest else {}, there, limit)
+        self._found = {
+            place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
+        }
+        kept = 0
+        for records in self._fetcher.records(ranges, self._enough):
+            for place, piece in records.items():
+                self._found[place].pieces.append(piece)
+                kept += piece.nbytes
+            if kept > _MOST:
+                self._enough.set()
+
+
+def expected(
+    ends: Mapping[Place, int], there: Mapping[Place, KafkaFacts], limit: int
+) -> dict[Place, tuple[int, int]]:
+    """The first batch's ranges where nothing else happens: ``ends`` is where the newest batch ended, ``limit`` how many
+    records a batch has at most, which Spark takes of each partition in proportion (``KafkaMicroBatchStream.rateLimit``).
+    """
+    starts = {place: ends.get(place, facts.earliest) for place, facts in there.items()}
+    waiting = {
+        place: there[place].end - start
+        for place, start in starts.items()
+        if there[place].earliest <= start < there[place].end
+    }
+    share = limit / max(sum(waiting.values()), 1)
+    taken = {place: math.floor(many * share) or 1 for place, many in waiting.items()}
+    return {
+        place: (starts[place], min(starts[place] + taken[place], there[place].end))
+        for place in waiting
+    }
+
+
+def _below(records: pa.Table, end: int) -> pa.Table:
+    offsets = records["offset"]
+    if offsets[-1].as_py() < end:
+        return records
+    return records.slice(0, bisect_left(offsets.to_pylist(), end))

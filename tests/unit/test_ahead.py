@@ -1,0 +1,39 @@
+"""`ahead.expected`: the ranges that a first batch is likely to have."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.ahead import expected
+from ingest.start_facts import KafkaFacts
+
+
+def there(**partitions):
+    return {(name, 0): KafkaFacts(low, end, "id") for name, (low, end) in partitions.items()}
+
+
+def test_a_batch_goes_on_where_the_last_one_ended_and_takes_what_is_there():
+    ranges = expected({("a", 0): 7}, there(a=(5, 20), b=(3, 9)), 1000)
+    assert ranges == {("a", 0): (7, 20), ("b", 0): (3, 9)}
+
+
+def test_nothing_is_expected_of_a_partition_that_lost_records_was_made_again_or_has_none():
+    ends = {("lost", 0): 4, ("again", 0): 30, ("done", 0): 9}
+    assert expected(ends, there(lost=(5, 20), again=(0, 20), done=(0, 9)), 1000) == {}
+
+
+def test_a_limit_is_shared_in_proportion_and_leaves_no_partition_out():
+    ranges = expected({}, there(a=(0, 900), b=(0, 90), c=(0, 10)), 50)
+    assert ranges == {("a", 0): (0, 45), ("b", 0): (0, 4), ("c", 0): (0, 1)}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=8),
+    st.integers(1, 10**9),
+)
+def test_no_range_goes_beyond_what_is_there_and_all_of_them_hardly_beyond_the_limit(sizes, limit):
+    facts = {(f"t{n}", 0): KafkaFacts(low, low + size, "") for n, (low, size) in enumerate(sizes)}
+    ranges = expected({}, facts, limit)
+    assert ranges.keys() == {place for place in facts if facts[place].earliest < facts[place].end}
+    for place, (start, end) in ranges.items():
+        assert facts[place].earliest == start < end <= facts[place].end
+    assert sum(end - start for start, end in ranges.values()) <= limit + len(ranges)
