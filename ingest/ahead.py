@@ -11,7 +11,7 @@ import math
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -55,10 +55,10 @@ class Ahead:
         self._found: dict[Place, _Stretch] = {}
         self._begun: Future[None] | None = None
 
-    def begin(self) -> None:
-        """Fetch in a thread what the first batch is likely to have, until records are asked for."""
+    def begin(self, topics: Collection[str]) -> None:
+        """Fetch in a thread what the first batch is likely to have of these topics, until records are asked for."""
         thread = ThreadPoolExecutor(1, "ahead")
-        self._begun = thread.submit(self._fetch)
+        self._begun = thread.submit(self._fetch, topics)
         thread.shutdown(wait=False)
 
     def records(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
@@ -107,11 +107,12 @@ class Ahead:
         found, self._found = self._found, {}
         return found
 
-    def _fetch(self) -> None:
+    def _fetch(self, topics: Collection[str]) -> None:
         newest = Ledger(self._pipeline.lake.path).last()
         there = kafka.partitions(self._pipeline)
         limit = self._pipeline.spark.max_changes_per_batch
-        ranges = expected(newest.ends if newest else {}, there, limit)
+        every = expected(newest.ends if newest else {}, there, limit)
+        ranges = {place: range_ for place, range_ in every.items() if place[0] in topics}
         self._found = {
             place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
         }

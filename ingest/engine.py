@@ -6,12 +6,13 @@ scales out, reaches object stores, and knows every table feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
 from ingest.evolve import Profile
+from ingest.topics import TableId
 
 Engine = Literal["spark", "delta-rs", "deletion-vectors"]
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
@@ -71,11 +72,22 @@ def collects(wanted: Wanted, *, reachable: bool) -> bool:
     return wanted != "spark" and reachable
 
 
-def spark_computes(wanted: Wanted, *, reachable: bool, state: bool, keyless: int) -> bool:
-    """Whether a job leaves plain changes to Spark, which else has little to do. ``state``: Spark remembers what it
-    has seen; ``keyless``: captured tables without a key; the others as :func:`collects` has them.
+def read_in_driver(
+    wanted: Wanted,
+    captured: Iterable[TableId],
+    *,
+    reachable: bool,
+    state: bool,
+    keyed: Collection[TableId],
+    appended: Callable[[TableId], bool],
+) -> frozenset[TableId]:
+    """The captured tables whose plain changes are read in the driver; all others are Spark's to compute. ``state``:
+    Spark remembers what it has seen; ``keyed``: tables that have a key; ``appended``: whether one is kept as a log; the
+    others as :func:`collects` has them.
     """
-    return state or keyless > 0 or not collects(wanted, reachable=reachable)
+    if state or not collects(wanted, reachable=reachable):
+        return frozenset()
+    return frozenset(table for table in captured if table in keyed and not appended(table))
 
 
 def features(writer: int, *named: Iterable[str] | None) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,6 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pymysql.cursors import Cursor
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -29,7 +28,7 @@ from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector
 from ingest.delivery import await_delivery
-from ingest.engine import spark_computes
+from ingest.engine import read_in_driver
 from ingest.epoch_registry import EpochRegistry
 from ingest.epochs import newest_number
 from ingest.errors import IngestError
@@ -48,7 +47,7 @@ from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
-from ingest.topics import TableId
+from ingest.topics import TableId, topic_of
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -120,11 +119,13 @@ class Run:
         supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-            computes = self._spark_computes(cursor, captured)
+            plain = self._read_in_driver(captured, mysql.keyed(cursor))
         with closing(Ahead(self.pipeline)) as ahead:
-            if not (computes or from_beginning or self.only_replay):
-                ahead.begin()
-            spark = spark or self._start_spark(short=once and not computes)
+            if plain and not (from_beginning or self.only_replay):
+                ahead.begin({self._topic(table) for table in plain})
+            # Where all tables are such, Spark has little to compute.
+            short = once and bool(plain) and plain.issuperset(captured)
+            spark = spark or self._start_spark(short=short)
             if once:
                 await_delivery(connector, supervisor, target, stop=self._stop, say=self.say)
             committer = Committer(term.number, lease.refuse_lost)
@@ -183,13 +184,20 @@ class Run:
         self.say("starting Spark …")
         return session.for_pipeline(self.pipeline, self.log, short=short)
 
-    def _spark_computes(self, cursor: Cursor, captured: Sequence[TableId]) -> bool:
-        return spark_computes(
+    def _read_in_driver(
+        self, captured: Sequence[TableId], keyed: Collection[TableId]
+    ) -> frozenset[TableId]:
+        return read_in_driver(
             self.pipeline.spark.merge_engine,
+            captured,
             reachable=within_delta_rs_s_reach(self.pipeline.lake.path),
             state=self.pipeline.dedup.keeps_state,
-            keyless=len(set(captured) - mysql.keyed(cursor)),
+            keyed=keyed,
+            appended=self.pipeline.append_only,
         )
+
+    def _topic(self, table: TableId) -> str:
+        return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
 
     def _stream(
         self,

@@ -118,10 +118,10 @@ def asked(monkeypatch):
     return found
 
 
-def begun(pipeline):
+def begun(pipeline, *topics):
     """All that is to be fetched ahead has come."""
     ahead = Ahead(pipeline)
-    ahead.begin()
+    ahead.begin(topics or {"fetch.fetch.a", "fetch.fetch.b"})
     ahead._begun.result(60)
     return ahead
 
@@ -161,6 +161,12 @@ def test_records_that_came_ahead_are_used_where_a_batch_begins_where_they_do(
         assert brought(ahead, ranges) == part  # once more, and nothing is left of it
         assert asked == filled(ranges)
         ahead.close()
+    ahead = begun(pipeline, second[0])
+    asked.clear()
+    brought(ahead, both)
+    assert asked[first] == both[first]
+    assert asked.get(second) != both[second]
+    ahead.close()
     ahead = begun(pipeline)
     ahead.forget()
     asked.clear()
@@ -176,7 +182,7 @@ def test_an_end_before_all_has_come_leaves_the_rest_to_be_fetched(pipeline, aske
     wanted = brought(Fetcher(pipeline), both)
     for rest in (0.0, 0.02, 0.05, 0.1, 0.2):  # before its first look at Kafka, and between any two
         ahead = Ahead(pipeline)
-        ahead.begin()
+        ahead.begin({topic for topic, _ in ends})
         time.sleep(rest)
         assert brought(ahead, both).keys() == wanted.keys()
         ahead.close()
@@ -215,7 +221,7 @@ def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
         assert producer.flush(30) == 0
 
     made([b"old", b"old"])
-    ahead = begun(pipeline)
+    ahead = begun(pipeline, topic)
     admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + 60
     while topic in kafka.data_topics(pipeline):

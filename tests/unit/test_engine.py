@@ -16,9 +16,10 @@ from ingest.engine import (
     marks_pay,
     may_mark,
     may_prune,
-    spark_computes,
+    read_in_driver,
 )
 from ingest.planning import PipelinePlan
+from ingest.topics import TableId
 
 SMALL = MergeFacts(
     reachable=True,
@@ -100,19 +101,19 @@ def test_a_protocol_that_names_no_features_and_asks_for_more_than_plain_tables_i
     assert choose("auto", changed(features=frozenset({unknown}))).engine == "spark"
 
 
-@pytest.mark.parametrize(
-    ("facts", "computes"),
-    [
-        ({}, False),
-        ({"wanted": "spark"}, True),
-        ({"reachable": False}, True),
-        ({"state": True}, True),
-        ({"keyless": 1}, True),
-    ],
-)
-def test_spark_has_little_to_compute_where_the_driver_takes_all_plain_changes(facts, computes):
-    plain = {"wanted": "auto", "reachable": True, "state": False, "keyless": 0}
-    assert spark_computes(**{**plain, **facts}) is computes
+def test_the_driver_reads_tables_with_a_key_that_are_no_logs_where_nothing_asks_for_spark():
+    keyed, other, log = (TableId("d", name) for name in ("keyed", "other", "log"))
+    facts = {
+        "wanted": "auto",
+        "captured": [keyed, other, log],
+        "reachable": True,
+        "state": False,
+        "keyed": {keyed, log, TableId("d", "not captured")},
+        "appended": lambda table: table == log,
+    }
+    assert read_in_driver(**facts) == {keyed}
+    for one in ({"wanted": "spark"}, {"reachable": False}, {"state": True}, {"captured": []}):
+        assert not read_in_driver(**{**facts, **one})
 
 
 def test_the_plan_says_how_many_tables_each_engine_merges_and_why_spark_does():
