@@ -1,8 +1,8 @@
 """What the first batch of a start will read, fetched while Spark starts.
 
-That takes seconds, in which half of two processors rests. It is a guess that nothing depends on: a batch's ranges are
-Spark's to say, and what was fetched is used where it begins where the batch does, in the very topic by Kafka's own id.
-All else is fetched when it is asked for.
+That takes seconds, in which a third of two processors rests (docs/performance.md). It is a guess that nothing depends
+on: a batch's ranges are Spark's to say, and what was fetched is used where it begins where the batch does, in the very
+topic by Kafka's own id. All else is fetched when it is asked for.
 """
 
 from __future__ import annotations

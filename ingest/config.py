@@ -30,7 +30,7 @@ from ingest.evolve import Profile
 from ingest.policy import Rules
 from ingest.position import Position
 from ingest.table_settings import Settings, Table
-from ingest.topics import TableId, parse_pattern
+from ingest.topics import TableId, parse_pattern, topic_of
 
 
 class Password(Settings):
@@ -247,6 +247,10 @@ class Pipeline(Settings):
         default_factory=dict,
         description="By pattern, as in `source.tables`: what is special there.",
     )
+
+    def topic(self, table: TableId) -> str:
+        """The topic that carries a table's changes."""
+        return topic_of(self.name, table, self.source.topic_names)
 
     def append_only(self, table: TableId) -> bool:
         """True when a table without a key is kept as a log."""

@@ -37,7 +37,7 @@ from ingest.stages import Stopwatch
 from ingest.start_facts import Note
 from ingest.steps import Applied
 from ingest.table_batch import TableBatch
-from ingest.topics import TableId, topic_of
+from ingest.topics import TableId
 
 
 class StaleCheckpointError(Exception):
@@ -71,7 +71,7 @@ class Batches:
         self._schemas = schemas
         self._committer = committer
         self._requests = requests
-        self._awaited = Awaited(lambda table: log.ends([self._topic(table)]))
+        self._awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: Spark hands each batch a session object of its
@@ -231,9 +231,6 @@ class Batches:
         assert self.newest is not None
         return self._awaited.is_applied(cleanup, self.newest)
 
-    def _topic(self, table: TableId) -> str:
-        return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
-
     def _settle(self, cleanup: Cleanup, asked: Position | None = None) -> None:
         place = (str(cleanup.table), cleanup.below)
         self._clean_up(cleanup, Note(self._next, self.checkpoint_id, cleanup=place), asked)
@@ -290,7 +287,7 @@ class Batches:
                 watch.done("type")
             reached("quarantine_committed", note.batch_id)
             applied = [
-                one.read_by_spark(read.left.get(self._topic(one.table)))
+                one.read_by_spark(read.left.get(self.pipeline.topic(one.table)))
                 for one in self._apply_tables(tables, work)
             ]
             watch.done("apply")
@@ -306,7 +303,7 @@ class Batches:
                     touched,
                     catalog=catalog,
                     topic_ids=self._log.topic_ids(names) if names else {},
-                    topic=self._topic,
+                    topic=self.pipeline.topic,
                     waiting=counts.waiting,
                 ),
                 term=self._committer.term,

@@ -15,7 +15,7 @@ from ingest.manifest import Entry
 from ingest.resync import Requests
 from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
-from ingest.topics import TableId, topic_of
+from ingest.topics import TableId
 from ingest.waiting_list import Waiting, waiting_list
 
 
@@ -182,7 +182,7 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
     applied = newest.ends if newest else {}
     for name, state in (newest.tables if newest else {}).items():
         if state.paused and newest:  # read, but what waits there is not applied
-            topic = topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
+            topic = pipeline.topic(TableId.parse(name))
             marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
             applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}
     states = newest.tables if newest else {}

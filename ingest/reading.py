@@ -24,7 +24,7 @@ from ingest.ports import Log, parts
 from ingest.stages import Stopwatch
 from ingest.start_facts import Note
 from ingest.steps import TableFacts, steps
-from ingest.topics import TableId, topic_of
+from ingest.topics import TableId
 
 
 @dataclass
@@ -149,9 +149,8 @@ class Reader:
         """By topic, the layouts of tables that can be read in the driver; of all others, why they cannot."""
         found: dict[str, Layout] = {}
         others = dict.fromkeys(topics, "no table that is known")
-        names = self.pipeline.source.topic_names
         for version in catalog.current():
-            topic = topic_of(self.pipeline.name, version.table, names)
+            topic = self.pipeline.topic(version.table)
             if topic in topics:
                 layout = self._layout(version)
                 why = layout.unreadable()

@@ -47,7 +47,7 @@ from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
-from ingest.topics import TableId, topic_of
+from ingest.topics import TableId
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -122,7 +122,7 @@ class Run:
             plain = self._read_in_driver(captured, mysql.keyed(cursor))
         with closing(Ahead(self.pipeline)) as ahead:
             if plain and not (from_beginning or self.only_replay):
-                ahead.begin({self._topic(table) for table in plain})
+                ahead.begin({self.pipeline.topic(table) for table in plain})
             # Where all tables are such, Spark has little to compute.
             short = once and bool(plain) and plain.issuperset(captured)
             spark = spark or self._start_spark(short=short)
@@ -195,9 +195,6 @@ class Run:
             keyed=keyed,
             appended=self.pipeline.append_only,
         )
-
-    def _topic(self, table: TableId) -> str:
-        return topic_of(self.pipeline.name, table, self.pipeline.source.topic_names)
 
     def _stream(
         self,

@@ -27,7 +27,7 @@ from ingest.names import (
 from ingest.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.storage import Storage
 from ingest.table import LakeTable
-from ingest.topics import TableId, topic_of
+from ingest.topics import TableId
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""
@@ -96,10 +96,7 @@ def shape(pipeline: Pipeline) -> str:
 
 def topics_of(pipeline: Pipeline, newest: Entry | None) -> dict[str, str]:
     """Table name to topic, for every table that the manifest knows."""
-    return {
-        name: topic_of(pipeline.name, TableId.parse(name), pipeline.source.topic_names)
-        for name in (newest.tables if newest else {})
-    }
+    return {name: pipeline.topic(TableId.parse(name)) for name in (newest.tables if newest else {})}
 
 
 def checkpoint_facts(checkpoint: Storage) -> CheckpointFacts:
