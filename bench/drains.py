@@ -113,8 +113,10 @@ def _line(who: str, spent: Spent, messages: int) -> str:
     )
 
 
-def drain(stack: Stack, at: Path, who: str, tables: list[str], limit: int) -> Spent:
-    """One contestant's process from its start to its end."""
+def drain(
+    stack: Stack, at: Path, who: str, tables: list[str], limit: int, code: Path | None = None
+) -> Spent:
+    """One contestant's process from its start to its end. ``code``: another checkout, to run its code."""
     at.mkdir(parents=True, exist_ok=True)
     environment = {"INGEST_HOME": str(stack.home)}
     if who.startswith("ingest"):
@@ -125,7 +127,7 @@ def drain(stack: Stack, at: Path, who: str, tables: list[str], limit: int) -> Sp
         contestant = who.removesuffix("-limited")
         servers = stack.kafka().bootstrap_servers
         command = ["-m", "bench.streams", contestant, servers, str(at), str(limit), *tables]
-    return by_command([sys.executable, *command], at, environment)
+    return by_command([sys.executable, *command], at, environment, code)
 
 
 def pipeline(stack: Stack, file: Path, lake: Path, limit: int | None) -> None:

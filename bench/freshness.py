@@ -163,7 +163,7 @@ def measure(stack: Stack, lake: Path, paces: list[Pace], given: argparse.Namespa
     file = lake / "b.yaml"
     pipeline(stack, file, lake, None)
     job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
-    traffic = Traffic(stack, lake, tables, _statements(tables, given.rows))
+    traffic = Traffic(stack, lake, tables, statements(tables, given.rows))
     windows = []
     try:
         for pace in paces:
@@ -204,7 +204,7 @@ def report(pace: Pace, windows: list[Window]) -> None:
     print(f"  {len(entries)} batches: median {batch:.2f} s for {each:.0f} changes; {parts}")
 
 
-def _statements(tables: dict[str, Written], rows: int) -> Iterator[tuple[Written, str, int]]:
+def statements(tables: dict[str, Written], rows: int) -> Iterator[tuple[Written, str, int]]:
     """Whose it is, the statement, and the key it gives birth to, which is larger than all before; else 0."""
     rng, names = random.Random("freshness"), list(tables)
     for count in itertools.count():

@@ -29,17 +29,23 @@ def medians(of: Iterable[Sequence[float]]) -> list[float]:
 
 
 def by_command(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    code: Path | None = None,
 ) -> Spent:
     """Run a command to its end; what it says goes to ``command.log`` in its folder. CPU is what a look
-    every tenth of a second last saw. Ends this process when the command fails.
+    every tenth of a second last saw. ``code``: the checkout that ``python -m`` takes its modules from, this one
+    by default. Ends this process when the command fails.
     """
+    search = {"PYTHONPATH": str(code)} if code else {}
     folder.mkdir(parents=True, exist_ok=True)
     started, spent, peak = time.perf_counter(), dict[int, float](), 0
     with (folder / "command.log").open("ab") as output:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **(environment or {})},
+            cwd=code,
+            env={**os.environ, **search, **(environment or {})},
             stdout=output,
             stderr=output,
             stdin=subprocess.DEVNULL,
@@ -63,8 +69,13 @@ def by_command(
 
 def cpu_seconds() -> float:
     """CPU seconds so far of this process and what it started, the JVM among them."""
+    return tree_seconds(os.getpid())
+
+
+def tree_seconds(pid: int) -> float:
+    """CPU seconds so far of a process and what it started."""
     total = 0.0
-    for one in _tree(os.getpid()):
+    for one in _tree(pid):
         try:
             times = one.cpu_times()
             total += times.user + times.system

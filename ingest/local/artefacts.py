@@ -133,7 +133,7 @@ def ensure(names: Iterable[str]) -> None:
         if entry.path.exists():
             _verify(entry, entry.path)
     if absent:
-        with _only_one(cache_folder() / "fetch"):
+        with only_one(cache_folder() / "fetch"):
             absent = [entry for entry in absent if not entry.path.exists()]
             if absent:
                 _fetch(absent)
@@ -270,7 +270,7 @@ def _unpacked(name: str, keep: object) -> Path:
     home = cache_folder() / f"{entry.artifact}-{entry.version}-{entry.sha256[:12]}"
     listing = home / "SHA256SUMS"
     if not listing.exists():
-        with _only_one(home):
+        with only_one(home):
             if not listing.exists():
                 ensure([name])
                 _unpack(entry, home, keep)
@@ -280,7 +280,7 @@ def _unpacked(name: str, keep: object) -> Path:
 
 
 @contextmanager
-def _only_one(what: Path) -> Iterator[None]:
+def only_one(what: Path) -> Iterator[None]:
     """One process at a time; others wait, and find it done."""
     import fcntl
 

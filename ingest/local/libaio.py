@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ingest.errors import Exit, IngestError
+from ingest.local.artefacts import only_one
 
 _PACKAGES = (
     ("apt-get", ["libaio1t64", "libaio1"], ["libnuma1"]),
@@ -28,8 +29,11 @@ def library_path(cache: Path) -> str | None:
     """
     if sys.platform != "linux" or _loads("libaio.so.1"):
         return None
-    if not _loads("libaio.so.1t64"):
-        _install()
+    # Two stacks that start at once on a fresh machine would both install it, and a package manager takes one at a
+    # time: the other would be told that it cannot be installed.
+    with only_one(cache / "libaio"):
+        if not (_loads("libaio.so.1") or _loads("libaio.so.1t64")):
+            _install()
     if _loads("libaio.so.1"):
         return None
     compat = cache / "compat"
@@ -70,6 +74,8 @@ def _install() -> None:
             remedy=f"run `sudo {program} install {names[-1]}` once, then this command again.",
         )
     program, names, also = manager
+    if program == "apt-get":  # the system's own upgrades hold the lock for a while
+        also = [*also, "-o", "DPkg::Lock::Timeout=120"]
     print(f"installing libaio (needed by MySQL) with {program} …", file=sys.stderr, flush=True)
     if program == "apt-get":
         _run([program, "update", "-q"])
