@@ -6,7 +6,7 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -28,12 +28,13 @@ from ingest.names import (
     RESERVED_COLUMN,
     app_id,
     join,
+    numbered,
     quoted,
     table_folder,
 )
 from ingest.session import sibling
 from ingest.snapshots import Cleanup
-from ingest.steps import Applied, Step, TableFacts, steps
+from ingest.steps import Applied, Step, TableFacts, steps, without_void
 from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_batch import StepBatch, StepRows, TableBatch
@@ -114,7 +115,7 @@ class Applier:
         states: Mapping[str, TableState],
     ) -> TableBatch:
         state = states.get(str(found.table))
-        cut = steps(found, catalog, state.position if state else None)
+        cut = without_void(steps(found, catalog, state.position if state else None))
         parts = [rows] if len(cut) == 1 else [_rows_within(rows, step) for step in cut]
         pairs = zip(cut, parts, strict=True)
         return TableBatch(
@@ -143,9 +144,12 @@ class Applier:
         if not all(keys) and self.pipeline.append_only(table):
             readable = _as_log(readable.filter(mine))
             cut = [replace(step, wipe=None) for step in cut]
+        pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
+        cut = without_void(cut)
         zero = self.pipeline.source.epoch_dates
         batches: list[StepBatch | StepRows] = []
-        for step, key in zip(cut, keys, strict=True):
+        for step in cut:
+            key = pairs[step.number]
             schema = decode.RowSchema.of(self._readable(step.version).columns, key, zero)
             batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
         return TableBatch(found, batches)
@@ -189,9 +193,9 @@ class Applier:
             target.create(self._readable(batch.steps[0].step.version), batch.steps[0].key)
         app = self.identity(work.checkpoint_id, table)
         unknown: list[str] = []
-        for index, one in enumerate(batch.steps):
+        for one in batch.steps:
             phases = [
-                Identity(app, work.batch_id, index * _PHASES + phase, work.note)
+                Identity(app, work.batch_id, one.step.number * _PHASES + phase, work.note)
                 for phase in range(_PHASES)
             ]
             unknown += self._step(target, table, one, phases, batch.facts.bytes)
@@ -228,7 +232,8 @@ class Applier:
         """One step's commits; returns what of its DDL only MySQL knows, in words."""
         wipe, change, fill, write = phases
         step, key = one.step, one.key
-        gone = [f"{RESERVED_COLUMN}.position < {step.wipe.sql()}"] if step.wipe else []
+        wiped = step.wipe if not step.void else None
+        gone = [f"{RESERVED_COLUMN}.position < {wiped.sql()}"] if wiped else []
         gone += [f"{RESERVED_COLUMN}.position <= {step.reset.sql()}"] if step.reset else []
         if gone:
             older = " OR ".join(gone)
@@ -236,6 +241,8 @@ class Applier:
                 target, wipe, lambda: target.delta().delete(older), may_do_nothing=True
             )
             reached("step_committed", wipe.batch, str(table))
+        if step.void:
+            return ()
         unknown = self._evolve(target, step, key, change, fill)
         if not one.applicable:
             return unknown
@@ -308,6 +315,14 @@ class Applier:
             self._local.session = sibling(self.session)
         session: SparkSession = self._local.session
         return session
+
+
+def further_numbers(tables: Sequence[TableBatch]) -> int:
+    """How many batch numbers beyond its own a batch's commits take (``names.numbered``): 0 but for thousands of DDLs
+    of one table.
+    """
+    last = max((one.step.number for table in tables for one in table.steps), default=0)
+    return numbered(0, last * _PHASES + _PHASES - 1)[0]
 
 
 def _within(step: Step) -> Column:

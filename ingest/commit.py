@@ -19,7 +19,7 @@ from ingest import foreign
 from ingest.errors import Exit, IngestError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.names import Marker
+from ingest.names import Marker, numbered
 from ingest.start_facts import Foreign
 from ingest.table import LakeTable
 from ingest.type_text import fields_json
@@ -33,6 +33,11 @@ class Identity:
     batch: int
     step: int = 0
     note: str = ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """(batch, step) as markers have it."""
+        return numbered(self.batch, self.step)
 
 
 class Target(foreign.Log, Protocol):
@@ -79,7 +84,7 @@ class Committer:
             return False
         place = (table.path, identity.app_id)
         self.refuse_lost()
-        marker = Marker(self.term, identity.batch, identity.step)
+        marker = Marker(self.term, *identity.place)
         before = self._continued(table)
         with table.identified(identity.app_id, marker.version, identity.note):
             act()
@@ -97,7 +102,7 @@ class Committer:
         held = self._known[place]
         if held.term > self.term:
             raise LeaseLostError(f"term {held.term} has committed to {table.path}")
-        return held.place >= (identity.batch, identity.step)
+        return held.place >= identity.place
 
     def begin_anew(self) -> None:
         """Every table was looked at again and what others did there was decided upon."""
@@ -130,7 +135,7 @@ class Committer:
         # As options, too: the rows may belong to another session than the one configured.
         options = {
             "txnAppId": identity.app_id,
-            "txnVersion": str(Marker(self.term, identity.batch, identity.step).version),
+            "txnVersion": str(Marker(self.term, *identity.place).version),
             **({"userMetadata": identity.note} if identity.note else {}),
         }
         writer = rows.write.format("delta").mode("append").options(**options)

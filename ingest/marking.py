@@ -94,6 +94,8 @@ def _held(folder: Path, path: str, gone: BitMap, rows: pa.Table, key: Sequence[s
     numbered = wanted.append_column("change", pa.array(range(rows.num_rows)))
     first, kept = 0, list[_Held]()
     with pq.ParquetFile(folder / unquote(path), memory_map=True) as parquet:
+        if not set(key) <= set(parquet.schema_arrow.names):
+            return []  # from before a column of the key: its rows hold NULL there, which is nobody's key
         for group in range(parquet.num_row_groups):
             keys = parquet.read_row_group(group, columns=list(key)).select(list(key))
             found = _alike(keys.rename_columns(wanted.schema.names).cast(wanted.schema), numbered)

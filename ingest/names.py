@@ -83,6 +83,11 @@ def maintenance_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "maintenance")
 
 
+def upgrade_path(lake: str) -> str:
+    """That what an earlier commit of ours has left is brought over."""
+    return join(lake, INTERNAL_FOLDER, "upgrade")
+
+
 def scratch_path(lake: str) -> str:
     """Files that are being written; of no use after a crash."""
     return join(lake, INTERNAL_FOLDER, "scratch")
@@ -110,7 +115,15 @@ def needs_mapping(name: str) -> bool:
 
 TERM_BITS, BATCH_BITS, STEP_BITS = 20, 30, 13
 """63 bits: a million take-overs, a billion batches (34 years of one a second), and 8,192 commits of one
-batch per target, which are 2,048 DDLs or TRUNCATEs of one table."""
+batch per target, which are 2,048 DDLs of one table. A batch of more takes the next batch's number, too."""
+
+
+def numbered(batch: int, step: int) -> tuple[int, int]:
+    """(batch, step) of a marker for any step of a batch: those that one number has no room for carry into the
+    numbers after it, so that markers keep growing. The batch is then published under the last of them
+    (``apply.further_numbers``), and no other batch uses one.
+    """
+    return batch + (step >> STEP_BITS), step & ((1 << STEP_BITS) - 1)
 
 
 @dataclass(frozen=True, order=True)

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest import collected, manifest, pending, policy, snapshots, states
-from ingest.apply import Applier, Work
+from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
 from ingest.commit import Committer, Identity
@@ -306,6 +306,7 @@ class Batches:
                     topic=self.pipeline.topic,
                     waiting=counts.waiting,
                 ),
+                batch_id=note.batch_id + further_numbers(tables),
                 term=self._committer.term,
                 rejects=rejects,
                 resent=counts.passed_over,

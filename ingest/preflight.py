@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from ingest import kafka, mysql, topics
 from ingest.config import Pipeline
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
+from ingest.names import table_folder
 
 
 def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
@@ -18,20 +21,43 @@ def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
     mysql.refuse_unreadable(pipeline.source, captured)
     topics.refuse_collisions(pipeline.name, captured, pipeline.source.topic_names)
     kafka.refuse_away(pipeline)
-    refuse_unwritable(pipeline.lake.path)
+    if not refuse_unwritable(pipeline.lake.path):
+        refuse_shared_folders(captured)
     return captured
 
 
-def refuse_unwritable(lake: str) -> None:
-    """Raise when a local lake folder cannot be written. Object stores tell at the first write."""
+def refuse_shared_folders(tables: Iterable[topics.TableId]) -> None:
+    """Raise when two tables would lie in one folder of a disk that does not tell letters' case apart."""
+    seen: dict[str, topics.TableId] = {}
+    for table in tables:
+        folder = table_folder(table.database, table.name)
+        # Such disks mostly take composed and decomposed letters for one as well.
+        alike = unicodedata.normalize("NFD", folder).casefold()
+        other = seen.setdefault(unicodedata.normalize("NFD", alike), table)
+        if other != table:
+            raise IngestError(
+                "E-LAKE-FOLDER-SHARED",
+                f"The tables {other} and {table} would share the folder {folder}: the lake's disk does not "
+                "tell upper and lower case letters apart.",
+                means="Their rows would be mixed; nothing was started.",
+                remedy="put the lake on a disk that does (`lake.path`), or exclude one of them with a "
+                "`!database.table` pattern and take it in a pipeline of its own.",
+            )
+
+
+def refuse_unwritable(lake: str) -> bool:
+    """Raise when a local lake folder cannot be written; object stores tell at the first write. Returns whether
+    names there that differ in letters' case alone are two.
+    """
     if "://" in lake and not lake.startswith("file:"):
-        return
+        return True
     folder = Path(lake.removeprefix("file://").removeprefix("file:"))
     probe = folder / f".ingest-probe-{uuid.uuid4().hex[:8]}"
     try:
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_text("")
+        cased = not probe.with_name(probe.name.upper()).exists()
         probe.unlink()
         if made:
             folder.rmdir()
@@ -42,6 +68,7 @@ def refuse_unwritable(lake: str) -> None:
             means="Nothing was started.",
             remedy="correct `lake.path` in the pipeline file, or the folder's permissions.",
         ) from None
+    return cased
 
 
 def refuse_away_lake(pipeline: Pipeline) -> None:

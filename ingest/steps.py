@@ -152,6 +152,8 @@ class Step:
     ``reset``: rows up to this position are removed first: an attempt at a snapshot began again, and
     in a table without a key its rows cannot be told from those of the attempt before.
     ``moved``: the table came by this name from another one, so only MySQL knows its rows.
+    ``number``: its place among the batch's steps, by which its commits are told apart.
+    ``void``: a later step removes whatever this one would leave, so of this one nothing is applied but ``reset``.
     """
 
     start: Position | None
@@ -161,6 +163,8 @@ class Step:
     previous: SchemaVersion | None = None
     reset: Position | None = None
     moved: TableId | None = None
+    number: int = 0
+    void: bool = False
 
 
 def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:
@@ -195,7 +199,27 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
             version = at_cut[-1]
         emptied = dropped
         start = cut
-    return [*found, Step(start, None, version, wipe, previous, moved=moved)]
+    found.append(Step(start, None, version, wipe, previous, moved=moved))
+    return [replace(one, number=number) for number, one in enumerate(found)]
+
+
+def without_void(found: list[Step]) -> list[Step]:
+    """The same steps, those before the last wipe void, and of these one for all in a row that are read alike.
+
+    All that they would leave is older than that wipe, which comes before anything else of its step. So a table
+    that is truncated each minute has two steps, however long nobody looked. Numbers stay: a batch that an earlier
+    run has begun goes on behind the commits that it has made.
+    """
+    last = max((index for index, one in enumerate(found) if one.wipe), default=0)
+    kept = list[Step]()
+    for index, one in enumerate(found):
+        if index >= last:
+            kept.append(one)
+        elif kept and kept[-1].version is one.version:
+            kept[-1] = replace(kept[-1], end=one.end)
+        else:
+            kept.append(replace(one, void=True))
+    return kept
 
 
 def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> SchemaVersion:

@@ -251,6 +251,31 @@ def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(sp
     assert [row.place for row in target.frame().orderBy("place").collect()] == wanted
 
 
+def test_a_file_from_before_a_column_of_the_key_holds_no_row_of_any_key(spark, table):
+    before = [(column("id"), "n"), (column("a"), "n")]
+    target = table(before)
+    after = [column("id"), column("a"), column("k", "BIGINT")]
+    version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("k",), "ALTER TABLE t DROP PRIMARY KEY, ADD COLUMN k BIGINT AUTO_INCREMENT PRIMARY KEY")  # fmt: skip
+    plan = evolve.plan(
+        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    )
+    Committer(1).once(
+        target, Identity(APP, 2, 1), lambda: target.change_columns(plan, target.describe())
+    )
+    direct, columns = direct_of(target), [*before, (column("k", "BIGINT"), "n + 100")]
+    for batch, position, where in ((3, 60, "n < 5"), (4, 70, "n < 3")):
+        source = rows(spark, columns, where, position, "'u'").toArrow()
+        for key in (("k",), ("id", "k")):
+            Committer(1).once(
+                direct,
+                Identity(f"{APP}{key}", batch),
+                lambda source=source, key=key: mark(direct, source, key, always=True),
+                may_do_nothing=True,
+            )
+    found = by_delta_rs(target, "SELECT k, count(*) n FROM t GROUP BY 1 ORDER BY 1 NULLS LAST")
+    assert found == [{"k": 100 + n, "n": 1} for n in range(1, 5)] + [{"k": None, "n": 39}]
+
+
 def test_files_with_marked_rows_outlive_the_versions_that_had_them_whole(spark, small):
     direct = direct_of(small)
     marking(direct, source_of(spark, "n BETWEEN 30 AND 45", 60), 3)

@@ -1,0 +1,115 @@
+"""Thousands of TRUNCATEs or DDLs of one table in one batch, as after a weekend in which nobody looked."""
+
+from collections import Counter
+from unittest.mock import patch
+
+import pytest
+
+from ingest import apply
+from ingest.changelog import row
+from ingest.ledger import Ledger
+from ingest.names import STEP_BITS, Marker
+from ingest.position import Position
+from ingest.table import LakeTable
+from tests.conformance.histories import History, Record
+from tests.conformance.scenarios import insert, read, truncate
+from tests.conformance.targets import Crash, OneTable, SparkTarget, _created
+
+MANY = 3_000
+
+
+def target_of(spark, folder, changes, *, keyed=True, **more):
+    records = [Record(one, 0, index) for index, one in enumerate(changes)]
+    history = History(keyed, 1, records=[records], snapshots=[Position(0, 1, 5)])
+    return SparkTarget(spark, folder, history, **more)
+
+
+def filled_and_emptied(times, *, keyed):
+    """A row, then (TRUNCATE, two rows) again and again."""
+    yield read(5, 0, "first", keyed=keyed)
+    for n in range(times):
+        yield truncate(100 + 10 * n)
+        yield insert(101 + 10 * n, n, "a", keyed=keyed)
+        yield insert(102 + 10 * n, -1, "b", keyed=keyed)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_thousands_of_truncates_with_rows_between_them_are_one_batch(spark, tmp_path, keyed):
+    changes = list(filled_and_emptied(MANY, keyed=keyed))
+    changes.append(insert(10**6, -2, "next", keyed=keyed))
+    target = target_of(spark, tmp_path, changes, keyed=keyed)
+    table = OneTable(target)
+    table.take([len(changes) - 1])
+    left = {row(id=MANY - 1, v="a"): 1, row(id=-1, v="b"): 1}
+    assert table.content() == left
+    table.take([len(changes)])
+    assert table.content() == {**left, row(id=-2, v="next"): 1}
+    versions = LakeTable(spark, str(target.path / "d" / "t0")).version()
+    assert versions < 10, "of what a later TRUNCATE removes, nothing is written"
+    target.remove()
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("dies_at", [1, 2, 4, 5])
+def test_a_batch_of_which_every_step_was_applied_is_finished_where_later_ones_make_them_void(
+    spark, tmp_path, keyed, dies_at
+):
+    """As an earlier version of ingest has begun it: its steps had the same numbers, and none was left out."""
+    changes = list(filled_and_emptied(3, keyed=keyed))
+    changes.append(insert(200, 7, "c", keyed=keyed))
+    target = target_of(spark, tmp_path, changes, keyed=keyed)
+    seen = []
+
+    def reached(place, batch_id, detail=""):
+        seen.append(place)
+        if seen.count("step_committed") == dies_at:
+            raise Crash
+
+    with patch.object(apply, "without_void", list), patch.object(apply, "reached", reached):
+        try:
+            target._apply({0: [len(changes)]})
+        except Crash:
+            assert seen.count("step_committed") == dies_at
+    target.start()
+    wanted = {row(id=2, v="a"): 1, row(id=-1, v="b"): 1, row(id=7, v="c"): 1}
+    assert target.content() == wanted
+    target.remove()
+
+
+def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goes_on(
+    spark, tmp_path
+):
+    changes = [read(5, 0, "first")]
+    changes += [insert(10 * n + 1, n, "a") for n in range(1, MANY + 2) if n % 500 == 0]
+    changes += [insert(10 * MANY + 2, -1, "b"), insert(10**6, -2, "c")]
+    target = target_of(spark, tmp_path, changes)
+    for n in range(1, MANY + 1):
+        statement = _created("t0", Position(0, 1, 10 * n), keyed=True)
+        statement["source"]["snapshot"] = "false"
+        statement["tableChanges"][0]["type"] = "ALTER"
+        statement["ddl"] = f"ALTER TABLE t0 COMMENT = '{n}'"
+        target.log.catalog.add(statement, 0, n)
+    target.log.offset = MANY + 1
+    path, seen = str(target.path / "d" / "t0"), []
+
+    def dies_beyond_the_first_number(place, batch_id, detail=""):
+        seen.append(place)
+        if seen.count("step_committed") == 7:  # the rows behind the 3,000th DDL are written
+            raise Crash
+
+    with (
+        patch.object(apply, "reached", dies_beyond_the_first_number),
+        pytest.raises(Crash),
+    ):
+        target._apply({0: [len(changes) - 1]})
+    target.start()
+    last = Ledger(str(target.path)).last()
+    assert last.batch_id == 2, "steps beyond 2,048 have the next number"
+    table = OneTable(target)
+    table.take([len(changes)])
+    assert table.content() == Counter(one.after for one in changes)
+    app = target.batches._applier.identity(last.checkpoint_id, apply.TableId("d", "t0"))
+    assert Marker.parse(LakeTable(spark, path).committed(app)).place >= (2, 0)
+    assert Ledger(str(target.path)).last().batch_id == 3
+    assert 4 * MANY > 1 << STEP_BITS
+    target.remove()

@@ -1,0 +1,33 @@
+"""What is refused before anything is started."""
+
+import pytest
+
+from ingest.errors import IngestError
+from ingest.preflight import refuse_shared_folders, refuse_unwritable
+from ingest.topics import TableId
+
+
+def test_whether_the_lake_s_disk_tells_letters_case_apart_is_looked_at(tmp_path):
+    (tmp_path / "a").touch()
+    (tmp_path / "A").touch()
+    two = len(list(tmp_path.iterdir())) == 2
+    assert refuse_unwritable(str(tmp_path)) is two
+    assert refuse_unwritable(f"file://{tmp_path}/new") is two
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("T", "t"), ("straße", "STRASSE"), ("caf\u00e9", "cafe\u0301")],
+)
+def test_two_tables_of_one_folder_are_refused_by_name(names):
+    one, other = (TableId("d", name) for name in names)
+    with pytest.raises(IngestError) as refused:
+        refuse_shared_folders([TableId("d", "x"), one, other])
+    assert refused.value.code == "E-LAKE-FOLDER-SHARED"
+    assert str(one) in str(refused.value)
+    assert str(other) in str(refused.value)
+
+
+def test_tables_of_one_name_in_two_databases_share_no_folder():
+    refuse_shared_folders([TableId("d", "t"), TableId("D2", "T"), TableId("d", "t_")])
