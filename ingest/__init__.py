@@ -23,7 +23,8 @@ commit          ``commit`` makes each commit once, under the ``lease``, and chec
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait
                 behind it
 begin, mend     ``startup`` gathers facts, ``progress`` decides; ``ahead`` fetches what the first batch
-                will read while Spark starts; ``resync`` takes a table again
+                will read while Spark starts; ``upgrade`` brings over a lake that an earlier version has
+                filled; ``resync`` takes a table again
 observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest;
                 ``progress_report`` says how far a pipeline is, ``lake_plan`` what DDL that waits will
                 do; ``audit`` compares lake and source through ``fingerprint``

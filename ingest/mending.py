@@ -11,6 +11,7 @@ from ingest.pipeline import Batches
 from ingest.progress import Refuse, Start, decide
 from ingest.start_facts import StartFacts
 from ingest.table import LakeTable
+from ingest.upgrade import Upgrade
 
 
 def mended(
@@ -18,8 +19,10 @@ def mended(
     batches: Batches,
     look: Callable[[], StartFacts],
     say: Callable[[str], None],
+    upgrade: Upgrade | None = None,
 ) -> tuple[Start, StartFacts]:
-    """Gather, decide, mend, and look again after each thing that changes the lake.
+    """Gather, decide, mend, and look again after each thing that changes the lake. ``upgrade``: of a lake that an
+    earlier commit of ours may have filled.
 
     Raises :class:`IngestError` (``E-START-REFUSED``) when going on could lose or repeat changes.
     """
@@ -33,6 +36,8 @@ def mended(
                 means="Going on could lose or repeat changes; nothing was touched.",
                 remedy=f"{decision.remedy}.",
             )
+        if upgrade is not None and upgrade.put_right(facts):
+            continue
         for sentence in decision.because:
             say(sentence)
         if decision.finish is not None:
@@ -42,6 +47,12 @@ def mended(
             LakeTable(spark, path).restore(version)
         if decision.restore:
             continue
+        if upgrade is not None:
+            doubtful = upgrade.entry(facts)
+            if doubtful is not None:
+                batches.rewind(doubtful)
+                continue
+            upgrade.done()
         if decision.entry is not None:
             batches.rewind(decision.entry)
         return decision, facts

@@ -11,6 +11,14 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DoubleType,
+    FloatType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, quoted
@@ -30,17 +38,51 @@ META_TYPE = (
 """The reserved column of a multiset: also the SHA-256 of the row's content, and its ordinal."""
 
 
-def content(row: Column) -> Column:
-    """What tells rows apart: a hash of all source columns in their order, NULLs included."""
-    return F.sha2(F.to_json(row, {"ignoreNullFields": "false"}), 256)
+_FORM = {
+    "ignoreNullFields": "false",
+    "dateFormat": "yyyy-MM-dd",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSS]",
+    "timeZone": "UTC",
+}
+"""How a row is written before it is hashed. Stored contents rest on it, so nothing of it is left to a default."""
+
+_TIMES = (TimestampType, TimestampNTZType)
+_FLOATS = (FloatType, DoubleType)
+
+
+def content(row: Column, fields: StructType) -> Column:
+    """What tells rows apart: a hash of all source columns in their order, NULLs included. ``fields``: of the row.
+
+    It is that of the row as JSON, with two things that JSON does not say. What a timestamp has beyond
+    milliseconds follows the text, where any column has such (JSON itself has no line break, so the two cannot be
+    confused). And a FLOAT or DOUBLE stands as hexadecimal text, since its decimal text is another one in Java 19
+    and later for some values; so -0.0 is not 0.0, as MySQL keeps them apart.
+    """
+    if any(isinstance(one.dataType, _FLOATS) for one in fields):
+        row = F.struct(*[_exact(row.getField(one.name), one) for one in fields])
+    text = F.to_json(row, _FORM)
+    times = [row.getField(one.name) for one in fields if isinstance(one.dataType, _TIMES)]
+    if times:
+        beyond = [F.pmod(F.unix_micros(one.cast("timestamp")), F.lit(1000)) for one in times]
+        parts = [F.coalesce(one, F.lit(0)) for one in beyond]
+        said = F.concat(F.lit("\n"), F.concat_ws(",", *[one.cast("string") for one in parts]))
+        text = F.concat(text, F.when(F.greatest(F.lit(0), *parts) > 0, said).otherwise(""))
+    return F.sha2(text, 256)
+
+
+def _exact(value: Column, field: StructField) -> Column:
+    if isinstance(field.dataType, _FLOATS):
+        value = F.when(value.isNotNull(), F.format_string("%a", value))
+    return value.alias(field.name)
 
 
 def meta_of(rows: DataFrame) -> Column:
     """The reserved column for rows that have one already: content and ordinal made anew, since
     columns that came or went change both.
     """
-    columns = [F.col(quoted(name)) for name in rows.columns if name != RESERVED_COLUMN]
-    hashed = content(F.struct(*columns))
+    fields = StructType([one for one in rows.schema.fields if one.name != RESERVED_COLUMN])
+    hashed = content(F.struct(*[F.col(quoted(one.name)) for one in fields]), fields)
     old = F.col(RESERVED_COLUMN)
     ordinal = F.row_number().over(Window.partitionBy(hashed).orderBy(old["position"]))
     place = [old[name].alias(name) for name in ("position", "op", "committed_at")]
@@ -54,6 +96,8 @@ def net_changes(changes: DataFrame) -> DataFrame:
     where ``delta`` is how many copies are added (positive) or removed (negative); contents that
     come out even are left out.
     """
+    fields = changes.schema["row"].dataType
+    assert isinstance(fields, StructType)
     added = F.col("op").isin("c", "r", "u")
     replaced = changes.filter(F.col("op") == "u").withColumn("row", F.col("old"))
     parts = changes.withColumn("delta", F.when(added, 1).otherwise(-1)).unionByName(
@@ -61,7 +105,7 @@ def net_changes(changes: DataFrame) -> DataFrame:
     )
     place = F.struct("position", "op", "committed_at")
     return (
-        parts.withColumn("content", content(F.col("row")))
+        parts.withColumn("content", content(F.col("row"), fields))
         .groupBy("content")
         .agg(
             F.first("row").alias("row"),

@@ -121,8 +121,13 @@ def known_table(pipeline: Pipeline, name: str) -> TableId:
     return wanted
 
 
+def is_possible(pipeline: Pipeline) -> bool:
+    """True where tables can be taken again while the others go on."""
+    return mysql.server_facts(pipeline.source).gtid_mode == "ON"
+
+
 def _refuse_without_gtids(pipeline: Pipeline) -> None:
-    if mysql.server_facts(pipeline.source).gtid_mode != "ON":
+    if not is_possible(pipeline):
         raise IngestError(
             "E-RESYNC-GTID",
             "A table can be taken again while the others go on only where MySQL has GTIDs.",

@@ -48,6 +48,7 @@ from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
 from ingest.topics import TableId
+from ingest.upgrade import Upgrade
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -229,6 +230,14 @@ class Run:
                 batches,
                 lambda: self._look(spark, committer, batches, from_beginning=from_beginning),
                 self.say,
+                Upgrade(
+                    spark,
+                    self.pipeline,
+                    committer,
+                    schemas,
+                    self.say,
+                    lambda: resync.is_possible(self.pipeline),
+                ),
             )
             self._take_again(start, facts, requests)
             batches.ensure_tables()

@@ -151,6 +151,12 @@ class LakeTable:
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer.save(self.path)
 
+    def number_anew(self) -> None:
+        """Of a table without a key: contents and ordinals made anew from the rows, in one commit."""
+        rows = self.frame()
+        rows = rows.withColumn(RESERVED_COLUMN, multiset.meta_of(rows))
+        rows.write.format("delta").mode("overwrite").save(self.path)
+
     def set_key(self, key: Sequence[str]) -> None:
         """Note the key's columns (metadata only)."""
         self._set({KEY_PROPERTY: json.dumps(list(key))})

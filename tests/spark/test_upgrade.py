@@ -1,0 +1,216 @@
+"""A lake that commit b51fb81 has filled (tests/data/README.md) is brought over by the first start of today's code."""
+
+import json
+import tarfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ingest import config, multiset, startup, upgrade
+from ingest.commit import Committer
+from ingest.ledger import Ledger
+from ingest.mending import mended
+from ingest.names import RESERVED_COLUMN
+from ingest.pipeline import Batches
+from ingest.resync import Requests
+from ingest.start_facts import KafkaFacts
+from ingest.table import LakeTable
+from tests.conformance.targets import Crash, MemoryLog
+
+DATA = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
+KEYLESS = ("moments", "ratios", "days", "notes")
+COLUMNS = {
+    "exact": [("id", "BIGINT UNSIGNED", None), ("at", "DATETIME", 6), ("seen", "TIMESTAMP", 6)],
+    "moments": [("n", "INT", None), ("at", "DATETIME", 6), ("seen", "TIMESTAMP", 6)],
+    "ratios": [("n", "INT", None), ("single", "FLOAT", None), ("ratio", "DOUBLE", None)],
+    "days": [("n", "INT", None), ("at", "DATETIME", None), ("note", "VARCHAR", 20)],
+    "notes": [("n", "INT", None), ("note", "VARCHAR", 20)],
+}
+
+
+@dataclass
+class Lake:
+    """The unpacked lake, and starts of today's code on it."""
+
+    spark: object
+    path: Path
+    takes_again: bool = True
+    term: int = 10
+
+    def table(self, name):
+        return LakeTable(self.spark, str(self.path / "old" / name))
+
+    def versions(self):
+        return {name: self.table(name).version() for name in COLUMNS}
+
+    def start(self):
+        """Everything before the first batch; returns what it says."""
+        self.term += 1
+        told, log = [], MemoryLog(self.spark, [])
+        for name, columns in COLUMNS.items():
+            log.catalog.add(_record(name, columns), 0, 0)
+        newest = Ledger(str(self.path)).last()
+        kafka = {
+            place: KafkaFacts(0, end, newest.high_water[place].topic_id)
+            for place, end in newest.ends.items()
+        }
+        pipeline = config.parse(
+            json.dumps(
+                {
+                    "name": "old",
+                    "source": {
+                        "mysql": "mysql://u@h",
+                        "password": {"env": "X"},
+                        "tables": ["old.*"],
+                    },
+                    "kafka": {"bootstrap_servers": "none:1"},
+                    "connect": {"url": "http://none"},
+                    "lake": {"path": str(self.path)},
+                }
+            )
+        )
+        committer = Committer(self.term)
+        batches = Batches(
+            self.spark,
+            pipeline,
+            log=log,
+            schemas=log,
+            committer=committer,
+            newest=newest,
+            report=told.append,
+            requests=Requests(pipeline),
+        )
+
+        def look():
+            committer.begin_anew()
+            return startup.gather(self.spark, pipeline, kafka)
+
+        over = upgrade.Upgrade(
+            self.spark, pipeline, committer, log, told.append, lambda: self.takes_again
+        )
+        try:
+            mended(self.spark, batches, look, told.append, over)
+        finally:
+            batches.close()
+        return [one for one in told if "earlier version" in one]
+
+    def gaps(self):
+        return [gap.table for gap in Ledger(str(self.path)).last().gaps if gap.is_open]
+
+
+def _record(table, columns):
+    body = {
+        "columns": [
+            {"name": name, "typeName": type_, "length": length, "optional": True}
+            for name, type_, length in columns
+        ],
+        "primaryKeyColumnNames": ["id"] if table == "exact" else [],
+    }
+    source = {"file": "binlog.000001", "pos": 4, "row": 0, "snapshot": "true"}
+    change = {"type": "CREATE", "id": f'"old"."{table}"', "table": body}
+    return {"source": source, "ddl": "CREATE TABLE …", "tableChanges": [change]}
+
+
+@pytest.fixture
+def unpacked(tmp_path):
+    with tarfile.open(DATA) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+@pytest.fixture
+def lake(spark, unpacked):
+    return Lake(spark, unpacked / "lake")
+
+
+@pytest.fixture
+def source(unpacked):
+    """What MySQL held: table to rows of text."""
+    return json.loads((unpacked / "mysql.json").read_text(encoding="utf-8"))["rows"]
+
+
+def wrong_contents(table):
+    """Rows whose content is not that of their values, and contents whose ordinals have holes."""
+    rows = table.frame()
+    fields = StructType([one for one in rows.schema.fields if one.name != RESERVED_COLUMN])
+    made = multiset.content(F.struct(*fields.names), fields)
+    wrong = rows.filter(made != F.col("_ingest.content")).count()
+    numbers = rows.groupBy("_ingest.content").agg(
+        F.count("*").alias("n"),
+        F.max("_ingest.ordinal").alias("top"),
+        F.count_distinct("_ingest.ordinal").alias("each"),
+    )
+    return wrong, numbers.filter("n != top OR n != each").count()
+
+
+def test_contents_of_rows_are_made_anew_where_they_were_made_in_another_way(lake, source):
+    before = {name: wrong_contents(lake.table(name)) for name in KEYLESS}
+    assert before["moments"][0] > 0
+    assert before["ratios"][0] > 0
+    versions = lake.versions()
+    rows = {name: _values(lake.table(name)) for name in KEYLESS}
+    assert rows["moments"] != _of(source["moments"]), "a row of MySQL stands there twice"
+    lake.start()
+    assert {wrong_contents(lake.table(name)) for name in KEYLESS} == {(0, 0)}
+    assert {name: _values(lake.table(name)) for name in KEYLESS} == rows, "no row is touched"
+    for name in ("days", "notes"):
+        table = DeltaTable(str(lake.path / "old" / name))
+        made = table.history(table.version() - versions[name] or 1)
+        assert all(one["operation"] != "WRITE" for one in made), "right ones are not written anew"
+
+
+def _values(table):
+    rows = table.frame().drop(RESERVED_COLUMN).collect()
+    return Counter(repr(tuple(row)) for row in rows)
+
+
+def _of(rows):
+    return Counter(repr(tuple(row)) for row in rows)
+
+
+def test_a_table_that_may_hold_a_wrong_row_is_taken_again_and_it_is_said_once(lake):
+    (said,) = lake.start()
+    assert "old.moments is taken again" in said
+    assert lake.gaps() == ["old.moments"]
+    after = lake.versions()
+    assert lake.start() == []
+    assert lake.versions() == after
+    assert lake.gaps() == ["old.moments"]
+
+
+def test_where_no_table_can_be_taken_again_it_is_said_and_nothing_stops(lake):
+    lake.takes_again = False
+    (said,) = lake.start()
+    assert "old.moments should be taken again" in said
+    assert lake.gaps() == []
+
+
+@pytest.mark.parametrize("dies_in", ["_contents", "entry", "done"])
+def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, dies_in):
+    whole = getattr(upgrade.Upgrade, dies_in)
+
+    def dying(self, *given):
+        whole(self, *given)
+        raise Crash
+
+    with patch.object(upgrade.Upgrade, dies_in, dying), pytest.raises(Crash):
+        lake.start()
+    lake.start()
+    assert {wrong_contents(lake.table(name)) for name in KEYLESS} == {(0, 0)}
+    assert lake.gaps() == ["old.moments"]
+
+
+def test_a_table_that_is_restored_to_what_it_was_before_is_brought_over_again(lake):
+    before = lake.table("moments").version()
+    lake.start()
+    lake.table("moments").restore(before)
+    assert wrong_contents(lake.table("moments")) != (0, 0)
+    assert lake.start()
+    assert wrong_contents(lake.table("moments")) == (0, 0)
+    assert lake.start() == []
