@@ -1,21 +1,26 @@
 """What an earlier commit of ours has left in a lake that today's code would not, and how it is brought over.
 
-Contents of rows in tables without a key were hashed in another way (``multiset.content``): a change of such a row would
-not find it. So they are made anew before the first batch, under the lease. What is to be done is read off the tables
-themselves, so a crash in the middle is followed by the rest; that all is done stands in a file of the lake, and a start
-that finds it looks only at tables that were restored since, which brings the old state back.
+Two things. Contents of rows in tables without a key that were hashed in another way (``multiset.content``): a change
+of such a row would not find it. And statistics that do not contain every value of their file. Both are put right
+before the first batch, under the lease. What is to be done is read off the tables themselves, so a crash in the
+middle is followed by the rest; that all is done stands in a file of the lake, and a start that finds it looks only at
+tables that were restored since, which brings the old state back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import multiset
+from ingest import multiset, table_log
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -24,20 +29,26 @@ from ingest.mysql_types import Kind, column_type
 from ingest.names import (
     INTERNAL_FOLDER,
     RESERVED_COLUMN,
+    Marker,
     app_id,
+    manifest_path,
     quoted,
     upgrade_path,
 )
 from ingest.ports import Schemas
 from ingest.start_facts import LakeFacts, StartFacts
-from ingest.storage import files_at
+from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
+from ingest.table_state import TableState, UnknownLogError
 from ingest.topics import TableId
 
 _DONE = "done.json"
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
 """Delta types of columns by which a row's content may be another one than before."""
 _MILLISECONDS = 3
+_TEXT = 32
+"""Characters of a text that may stand in a log."""
+_BASIC_PLANE = "\uffff"
 REASON = "rows that differ in microseconds alone were one row to an earlier version of ingest"
 """Why a table without a key is taken again."""
 
@@ -54,10 +65,11 @@ class Upgrade:
     takes_again: Callable[[], bool]
     _looked: set[tuple[str, int]] = field(default_factory=set)
     _hashed: set[str] = field(default_factory=set)
+    _corrected: set[str] = field(default_factory=set)
     _told: list[str] = field(default_factory=list)
 
     def put_right(self, facts: StartFacts) -> bool:
-        """Contents of the lake's tables; returns whether anything was committed.
+        """Contents and statistics of the lake's tables; returns whether anything was committed.
 
         Before a torn batch is finished: its changes look for rows by today's contents.
         """
@@ -69,6 +81,10 @@ class Upgrade:
                 continue
             changed = self._table(lake) or changed
             self._looked.add(place)
+        ledger = manifest_path(self.pipeline.lake.path)
+        if facts.newest is not None and not done and (ledger, 0) not in self._looked:
+            changed = self._statistics(f"{INTERNAL_FOLDER}/manifest", ledger) or changed
+            self._looked.add((ledger, 0))
         return changed
 
     def entry(self, facts: StartFacts) -> Entry | None:
@@ -99,10 +115,18 @@ class Upgrade:
 
     def done(self) -> None:
         """All is brought over, which is said once and noted."""
-        made = f"put right contents of {', '.join(sorted(self._hashed))}" if self._hashed else ""
+        parts = [
+            f"{what} of {', '.join(sorted(tables))}"
+            for what, tables in (
+                ("contents", self._hashed),
+                ("statistics", self._corrected),
+            )
+            if tables
+        ]
+        made = f"put right {' and '.join(parts)}" if parts else ""
         if said := "; ".join(filter(None, (made, *self._told))):
             self.say(f"this lake was filled by an earlier version of ingest: {said}")
-        self._hashed, self._told = set(), []
+        self._hashed, self._corrected, self._told = set(), set(), []
         if not self._is_done():
             files_at(upgrade_path(self.pipeline.lake.path)).write(_DONE, '{"format": 2}\n')
 
@@ -117,7 +141,8 @@ class Upgrade:
         table = LakeTable(self.session, lake.path)
         ours = not lake.name.startswith(f"{INTERNAL_FOLDER}/")
         description = table.describe() if ours else None
-        return bool(description and needs_hashing(description)) and self._contents(lake, table)
+        hashed = bool(description and needs_hashing(description)) and self._contents(lake, table)
+        return self._statistics(lake.name, lake.path) or hashed
 
     def _contents(self, lake: LakeFacts, table: LakeTable) -> bool:
         """Rows whose content is not what today's code makes of them: the table is written anew."""
@@ -127,11 +152,38 @@ class Upgrade:
         held = F.col(f"{RESERVED_COLUMN}.content")
         if rows.filter(held != multiset.content(row, fields)).isEmpty():
             return False
-        # A version of its own in each term: a restored table may have to be put right again.
+        # Under a name of its own each time: a restored table may have to be put right again.
         identity = Identity(self._app(lake.name, str(table.version())), 0, 1)
         self.committer.once(table, identity, table.number_anew)
         self._hashed.add(lake.name)
         return True
+
+    def _statistics(self, name: str, path: str) -> bool:
+        """In a local folder: entries of the log alone, never data."""
+        if not within_delta_rs_s_reach(path):
+            return False
+        folder = local_folder(path)
+        try:
+            state = TableState.read(folder)
+        except UnknownLogError:
+            return False
+        files = corrected(state)
+        if files:
+            self.committer.refuse_lost()
+            marker = Marker(self.committer.term, 0, 1)
+            now = table_log.now_ms()
+            txn = {"appId": self._app(name, str(state.version)), "version": marker.version}
+            info = {"timestamp": now, "operation": "CORRECT STATISTICS", "operationParameters": {}}
+            actions = [
+                {"commitInfo": {**info, "readVersion": state.version}},
+                {"txn": {**txn, "lastUpdated": now}},
+                *files,
+            ]
+            if not table_log.write(folder, state.version + 1, actions):
+                return True  # somebody else was faster; what that means is decided anew
+            self._corrected.add(name)
+        _checkpoint(folder)
+        return bool(files)
 
     def _app(self, name: str, version: str) -> str:
         return app_id(self.pipeline.name, f"upgrade-{version}", name, "upgrade")
@@ -161,5 +213,49 @@ def has_microseconds(versions: Iterable[SchemaVersion]) -> bool:
     )
 
 
+def corrected(state: TableState) -> list[table_log.Action]:
+    """The entries of files whose statistics are not what they should be, as they should be: the same files with the
+    same deleted rows, so nothing is removed and no data changes.
+    """
+    types = {
+        str(one["metadata"].get("delta.columnMapping.physicalName", one["name"])): one["type"]
+        for one in json.loads(state.metadata["schemaString"])["fields"]
+    }
+    found = []
+    for one in state.files.values():
+        stats = without_doubtful_bounds(one.stats, types)
+        if stats != one.stats:
+            again = {**one.add, "stats": json.dumps(stats, ensure_ascii=False)}
+            found.append({"add": {**again, "partitionValues": {}, "dataChange": False}})
+    return found
+
+
+def without_doubtful_bounds(
+    stats: Mapping[str, Any], types: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A file's statistics without the bounds that earlier versions may have got wrong: of decimals, which stand there as
+    doubles; of texts with characters beyond the basic plane, which checkpoints hold as others; and of long texts,
+    which have no place in a log. ``types``: Delta types by columns' names in the files. A column without bounds is
+    one that readers do not skip the file by.
+    """
+    bounds = {side: dict(stats[side]) for side in ("minValues", "maxValues") if stats.get(side)}
+    for name, type_ in types.items():
+        values = [held.get(name) for held in bounds.values()]
+        if str(type_).startswith("decimal") or any(map(_is_doubtful_text, values)):
+            for held in bounds.values():
+                held.pop(name, None)
+    return {**stats, **bounds}
+
+
+def _is_doubtful_text(bound: Any) -> bool:
+    return isinstance(bound, str) and (len(bound) > _TEXT or max(bound, default="") > _BASIC_PLANE)
+
+
 def _is_same(gap: Gap, table: str) -> bool:
     return gap.is_open and gap.table == table and gap.reason == REASON
+
+
+def _checkpoint(folder: Path) -> None:
+    """A new one where there is one: readers begin with it, and it may hold what was wrong before."""
+    if (folder / "_delta_log" / "_last_checkpoint").exists():
+        DeltaTable(folder).create_checkpoint()

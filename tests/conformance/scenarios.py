@@ -213,6 +213,9 @@ SCENARIOS: dict[str, Scenario] = {
         partitions=2,
         partition_of=lambda each: 1 if each.position.pos == 30 else 0,
     ),
+    "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied": Scenario(
+        [[insert(10, 1, "a")], [truncate(20), insert(30, 2, "b")]], [[(1, "a")], [(2, "b")]]
+    ),
     "an_empty_table_that_is_truncated_stays_empty": Scenario(
         [[truncate(60)], [truncate(61), insert(70, 1, "n")]], [[], [(1, "n")]]
     ),

@@ -1,6 +1,7 @@
 """Thousands of TRUNCATEs or DDLs of one table in one batch, as after a weekend in which nobody looked."""
 
 from collections import Counter
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -10,6 +11,7 @@ from ingest.changelog import row
 from ingest.ledger import Ledger
 from ingest.names import STEP_BITS, Marker
 from ingest.position import Position
+from ingest.steps import without_void
 from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert, read, truncate
@@ -55,6 +57,18 @@ def test_a_batch_of_which_every_step_was_applied_is_finished_where_later_ones_ma
     spark, tmp_path, keyed, dies_at
 ):
     """As an earlier version of ingest has begun it: its steps had the same numbers, and none was left out."""
+    begun_and_finished(spark, tmp_path, keyed, dies_at)
+
+
+def test_steps_that_are_numbered_anew_where_others_are_left_out_are_noticed(spark, tmp_path):
+    def renumbered(found):
+        return [replace(one, number=number) for number, one in enumerate(without_void(found))]
+
+    with pytest.raises(AssertionError), patch.object(apply, "without_void", renumbered):
+        begun_and_finished(spark, tmp_path, keyed=False, dies_at=5)
+
+
+def begun_and_finished(spark, tmp_path, keyed, dies_at):
     changes = list(filled_and_emptied(3, keyed=keyed))
     changes.append(insert(200, 7, "c", keyed=keyed))
     target = target_of(spark, tmp_path, changes, keyed=keyed)

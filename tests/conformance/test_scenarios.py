@@ -252,7 +252,15 @@ MUTANTS = [
         commit,
         "Marker",
         _without_steps,
-        "a_truncate_removes_what_stood_before_it_and_nothing_after",
+        "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied",
+        engine="spark",
+    ),
+    Mutant(
+        "what a truncate makes void is what comes after it",
+        apply,
+        "without_void",
+        lambda original: lambda found: [replace(one, void=bool(one.wipe)) for one in found],
+        "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied",
     ),
     Mutant(
         "identical rows count once",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
@@ -14,9 +15,9 @@ from pyspark.sql.types import StructType
 
 from ingest import config, multiset, startup, upgrade
 from ingest.commit import Committer
-from ingest.ledger import Ledger
+from ingest.ledger import Ledger, queried
 from ingest.mending import mended
-from ingest.names import RESERVED_COLUMN
+from ingest.names import RESERVED_COLUMN, manifest_path
 from ingest.pipeline import Batches
 from ingest.resync import Requests
 from ingest.start_facts import KafkaFacts
@@ -149,6 +150,42 @@ def wrong_contents(table):
     return wrong, numbers.filter("n != top OR n != each").count()
 
 
+def predicates(source):
+    """Each of a row that MySQL holds."""
+    rows = source["exact"]
+    for id_, amount, price, name, *_ in [*rows[:2], *rows[2::6]]:
+        whole = f"CAST('{id_}' AS DECIMAL(20,0))"
+        yield f"id = {whole}"
+        yield f"id IN ({whole}) AND amount >= CAST('{amount}' AS DECIMAL(38,10))"
+        yield f"price = CAST('{price}' AS DECIMAL(20,4))"
+        yield f"name = '{name}'"
+
+
+def not_found(lake, source):
+    """Predicates by which a reader does not find a row that is there: reader to predicates."""
+    table, asked = lake.table("exact"), list(predicates(source))
+    table.frame().createOrReplaceTempView("exact")
+    parts = [f"SELECT {i} AS i, count(*) AS n FROM %s WHERE {one}" for i, one in enumerate(asked)]
+    sql = " UNION ALL ".join(parts)
+    by_spark = lake.spark.sql(sql.replace("%s", "exact")).collect()
+    by_delta_rs = [
+        row for one in parts for row in queried(DeltaTable(table.path), one.replace("%s", "rows"))
+    ]
+    return {
+        "Spark": [asked[row.i] for row in by_spark if not row.n],
+        "delta-rs": [asked[row["i"]] for row in by_delta_rs if not row["n"]],
+    }
+
+
+def test_readers_that_filter_find_every_row_that_they_missed_before(lake, source):
+    before = not_found(lake, source)
+    assert len(before["Spark"]) > 3, "the lake is not the one that it should be"
+    assert len(before["delta-rs"]) > 3
+    lake.start()
+    assert not_found(lake, source) == {"Spark": [], "delta-rs": []}
+    assert lake.table("exact").frame().count() == len(source["exact"])
+
+
 def test_contents_of_rows_are_made_anew_where_they_were_made_in_another_way(lake, source):
     before = {name: wrong_contents(lake.table(name)) for name in KEYLESS}
     assert before["moments"][0] > 0
@@ -191,8 +228,8 @@ def test_where_no_table_can_be_taken_again_it_is_said_and_nothing_stops(lake):
     assert lake.gaps() == []
 
 
-@pytest.mark.parametrize("dies_in", ["_contents", "entry", "done"])
-def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, dies_in):
+@pytest.mark.parametrize("dies_in", ["_contents", "_statistics", "entry", "done"])
+def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, source, dies_in):
     whole = getattr(upgrade.Upgrade, dies_in)
 
     def dying(self, *given):
@@ -203,6 +240,7 @@ def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, dies_in):
         lake.start()
     lake.start()
     assert {wrong_contents(lake.table(name)) for name in KEYLESS} == {(0, 0)}
+    assert not_found(lake, source) == {"Spark": [], "delta-rs": []}
     assert lake.gaps() == ["old.moments"]
 
 
@@ -214,3 +252,30 @@ def test_a_table_that_is_restored_to_what_it_was_before_is_brought_over_again(la
     assert lake.start()
     assert wrong_contents(lake.table("moments")) == (0, 0)
     assert lake.start() == []
+
+
+def test_every_checkpoint_is_newer_than_what_was_corrected_and_holds_no_long_text(lake):
+    def texts(path):
+        log = Path(path) / "_delta_log"
+        named = json.loads((log / "_last_checkpoint").read_text())["version"]
+        adds = pq.read_table(log / f"{named:020d}.checkpoint.parquet", columns=["add"])["add"]
+        return named, "".join(one["stats"] or "" for one in adds.to_pylist() if one)
+
+    own = [manifest_path(str(lake.path))]
+    paths = [*(str(lake.path / "old" / name) for name in COLUMNS), *own]
+    exact = paths[0]
+    assert "zlong zlong" in texts(exact)[1], "the lake is not the one that it should be"
+    before = {path: texts(path)[0] for path in paths}
+    lake.start()
+    assert "zlong zlong" not in texts(exact)[1]
+    for path in paths:
+        log = Path(path) / "_delta_log"
+        made = [
+            int(file.stem)
+            for file in log.glob("*.json")
+            if '"CORRECT STATISTICS"' in file.read_text(encoding="utf-8")
+        ]
+        named, _ = texts(path)
+        assert named >= max(made, default=0)
+        assert named > before[path]
+        assert made or path != exact
