@@ -58,7 +58,7 @@ class Password(Settings):
             return SecretStr(os.environ[self.env])
         assert self.file is not None
         try:
-            return SecretStr(self.file.expanduser().read_text().rstrip("\n"))
+            return SecretStr(self.file.expanduser().read_text(encoding="utf-8").rstrip("\n"))
         except OSError as failure:
             raise IngestError(
                 "E-CONFIG-PASSWORD",
@@ -287,7 +287,7 @@ class Pipeline(Settings):
 def load(path: Path) -> Pipeline:
     """Read and check a pipeline file. Raises :class:`IngestError` naming every mistake."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as failure:
         raise IngestError(
             "E-CONFIG-FILE",

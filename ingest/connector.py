@@ -51,7 +51,7 @@ def desired(pipeline: Pipeline) -> dict[str, str]:
         "RETENTION_MS": str(pipeline.kafka.retention_hours * 3_600_000),
     }
     template: dict[str, str] = yaml.safe_load(
-        resource("connect", "mysql-connector.yaml").read_text()
+        resource("connect", "mysql-connector.yaml").read_text(encoding="utf-8")
     )
     return {
         key: re.sub(r"@([A-Z_]+)@", lambda found: values[found.group(1)], text)

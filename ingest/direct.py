@@ -29,8 +29,8 @@ from ingest.scratch import Scratch, scratch
 from ingest.start_facts import Foreign
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
-from ingest.table_log import Action
-from ingest.table_state import LiveFile, TableState, UnknownLogError
+from ingest.table_log import Action, UnknownLogError
+from ingest.table_state import LiveFile, TableState
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""

@@ -40,7 +40,7 @@ def armed() -> str:
     file = os.environ.get("INGEST_FAILPOINT_FILE")
     if file:
         try:
-            return Path(file).read_text().strip()
+            return Path(file).read_text(encoding="utf-8").strip()
         except OSError:
             return ""
     return os.environ.get("INGEST_FAILPOINT", "")
@@ -60,7 +60,9 @@ def reached(name: str, batch_id: int, detail: str = "") -> None:
         return
     marker = os.environ.get("INGEST_FAILPOINT_REACHED")
     if marker:
-        Path(marker).write_text(f"{name}~{detail} batch={batch_id} pid={os.getpid()}\n")
+        Path(marker).write_text(
+            f"{name}~{detail} batch={batch_id} pid={os.getpid()}\n", encoding="utf-8"
+        )
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     while armed() == found:  # hold: ends by a signal from outside, or when it is disarmed

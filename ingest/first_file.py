@@ -83,7 +83,7 @@ def write(first: First, output: Path, home: Path, *, force: bool) -> list[topics
         text = _render(first, output, home, escaped=True)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text)
+        output.write_text(text, encoding="utf-8")
     except OSError as failure:
         raise IngestError(
             "E-INIT-UNWRITABLE",
@@ -105,7 +105,7 @@ def _readable_by_connect(first: First, home: Path) -> Path:
     if not embedded or file.parent == stack.home / "secrets":
         return file
     try:
-        password = file.read_text()
+        password = file.read_text(encoding="utf-8")
     except OSError as failure:
         raise IngestError(
             "E-CONFIG-PASSWORD",

@@ -48,7 +48,11 @@ class Owner:
         """The process that asks."""
         boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
         pid = os.getpid()
-        booted = boot.read_text().strip() if boot.exists() else str(int(psutil.boot_time()))
+        booted = (
+            boot.read_text(encoding="utf-8").strip()
+            if boot.exists()
+            else str(int(psutil.boot_time()))
+        )
         # Two containers of one machine may share name and boot, not the space of process ids.
         namespace = str(space.readlink()) if space.is_symlink() else ""
         return cls(

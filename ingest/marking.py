@@ -8,7 +8,6 @@ positions of rows that do.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from ingest import deletion_vector, table_log
+from ingest import deletion_vector, footers, statistics, table_log
 from ingest.deletion_vector import FEATURE, PROPERTY
 from ingest.direct import DirectTable, typed, write_new
 from ingest.engine import MAX_MARKS, marks_pay
 from ingest.names import RESERVED_COLUMN
 from ingest.table_log import Action
-from ingest.table_state import LiveFile, TableState
+from ingest.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
         actions = [
             *_enabled(state),
             *(state.files[path].removed(now) for path in after),
-            *(_marked(state.files[path], marks) for path, marks in after.items()),
+            *(_marked(state, path, marks) for path, marks in after.items()),
             *written,
         ]
         direct.commit(work, info, actions, rows=len(added))
@@ -159,14 +158,19 @@ def _enabled(state: TableState) -> list[Action]:
     return [{"protocol": asked}, {"metaData": enabled}]
 
 
-def _marked(file: LiveFile, gone: BitMap) -> Action:
+def _marked(state: TableState, path: str, gone: BitMap) -> Action:
     """The file again. Its statistics are those of all its rows, so they bound what is left."""
+    known = state.columns
+    exact = footers.decimals(state.folder / unquote(path), statistics.wide(known))
+    add = statistics.corrected(state.files[path].add, known, exact)
     return {
         "add": {
-            **file.add,
+            **add,
             "partitionValues": {},
             "dataChange": True,
-            "stats": json.dumps({**file.stats, "tightBounds": False}),
+            "stats": statistics.written(
+                {**statistics.read(add.get("stats")), "tightBounds": False}
+            ),
             "deletionVector": deletion_vector.inline(gone),
         }
     }

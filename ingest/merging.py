@@ -20,6 +20,10 @@ from ingest.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.session import sibling
 from ingest.table import LakeTable
 
+_NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
+"""What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
+lost lease, another's commit and a full disk are none of these."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -136,7 +140,8 @@ class Merging:
                     choice = Choice("deletion-vectors", marked[0])
             except collected.AbsentError:
                 choice = Choice("spark", "a change removes a row that is not there")
-            except DeltaError as failure:  # before its commit, so that nothing has happened
+            except _NOT_BY_DELTA_RS as failure:
+                # Should its commit have been made, Spark finds the identity there, and makes none.
                 choice = Choice("spark", f"delta-rs could not: {str(failure)[:200]}")
         if choice.engine == "spark":
             self.committer.once(target, identity, by_spark)

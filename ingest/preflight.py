@@ -56,7 +56,7 @@ def refuse_unwritable(lake: str) -> bool:
     try:
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("")
+        probe.write_text("", encoding="utf-8")
         cased = not probe.with_name(probe.name.upper()).exists()
         probe.unlink()
         if made:

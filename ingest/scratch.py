@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from ingest import deletion_vector, table_log
+from ingest import deletion_vector, footers, statistics, table_log
 from ingest.failpoints import reached
 from ingest.table_log import Action
 from ingest.table_state import LiveFile, TableState
@@ -35,7 +36,8 @@ def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator
         rest: Action = {"partitionValues": {}, "modificationTime": 0, "dataChange": True}
         actions = list[Action]([{"protocol": like.protocol}, {"metaData": like.metadata}])
         for one in files:
-            actions.append({"add": {**rest, **one.add, "path": f"{_LINK}/{one.path}"}})
+            add = one.corrected(like.columns)
+            actions.append({"add": {**rest, **add, "path": f"{_LINK}/{one.path}"}})
             if vector := deletion_vector.file_of(one.add.get("deletionVector")):
                 # Sought below the table's folder, which is this one here; one holds the vectors of several files.
                 (folder / vector).parent.mkdir(exist_ok=True)
@@ -75,9 +77,18 @@ class Scratch:
                 elif "remove" in action:
                     path = action["remove"]["path"].removeprefix(f"{_LINK}/")
                     found.append(self._like.files[path].removed(now_ms))
+                elif "add" in action:
+                    found.append({"add": self._true(action["add"])})
                 else:
                     found.append(action)
         return info, found
+
+    def _true(self, add: Action) -> Action:
+        """A new file's entry, its bounds taken from the file where delta-rs's are not exact."""
+        known = self._like.columns
+        file = self._folder / unquote(add["path"])
+        exact = footers.decimals(file, statistics.wide(known))
+        return statistics.true(add, known, exact)
 
     def commit(self, actions: Sequence[Action]) -> bool:
         """Make these actions the version after the one that the scratch was made from, its new files among them;

@@ -39,7 +39,7 @@ class LocalFiles:
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
         try:
-            return (self._root / name).read_text()
+            return (self._root / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
 
@@ -48,7 +48,7 @@ class LocalFiles:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text)
+        part.write_text(text, encoding="utf-8")
         part.replace(path)
 
     def create(self, name: str, text: str) -> bool:
@@ -56,7 +56,7 @@ class LocalFiles:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text)
+        part.write_text(text, encoding="utf-8")
         try:
             os.link(part, path)
         except FileExistsError:

@@ -28,7 +28,7 @@ from ingest.names import (
 )
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
-from ingest.table_log import commit_name, is_begun
+from ingest.table_log import commit_name, is_begun, lines
 from ingest.type_text import struct_json, type_json
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -220,8 +220,9 @@ class LakeTable:
         """
         folder = Storage(self.session, self.path)
         for version in range(start, self.version() + 1):
-            text = folder.read(commit_name(version)) or ""
-            yield version, [json.loads(line) for line in text.splitlines()]
+            text = folder.read(commit_name(version))
+            of = f"version {version} of {self.path}"
+            yield version, [] if text is None else lines(text.encode(), of)
 
     def markers(self) -> dict[str, int]:
         """Every app id that has committed here, and its highest ``txnVersion``."""

@@ -24,6 +24,16 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _NUMBERED = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
 
 
+class UnknownLogError(Exception):
+    """The log is of a kind that this does not read, or has not all of it any more."""
+
+
+class TornCommitError(UnknownLogError):
+    """A commit is there and does not hold what was committed: what was in it is not known, so it must not be passed
+    over as one without actions.
+    """
+
+
 @dataclass(frozen=True)
 class Seen:
     """A commit as it was seen: another of the same number, after a table was made again, is not the same."""
@@ -63,17 +73,32 @@ def newest(table: Path) -> int:
 
 
 def read(table: Path, version: int) -> list[Action] | None:
-    """A commit's actions; None where a table's log does not hold it."""
+    """A commit's actions; None where a table's log does not hold it. Raises :class:`TornCommitError`."""
     try:
-        text = (table / commit_name(version)).read_text()
+        text = (table / commit_name(version)).read_bytes()
     except FileNotFoundError:
         return None
-    return list(map(json.loads, text.splitlines()))
+    return lines(text, f"version {version} of {table}")
+
+
+def lines(text: bytes, of: str) -> list[Action]:
+    """The actions of a commit, one a line. JSON leaves many of Unicode's line separators as they are, so that a line
+    ends at a line feed alone. Raises :class:`TornCommitError`; ``of``: whose they are.
+    """
+    try:
+        actions = [json.loads(line) for line in text.split(b"\n") if line.strip(b"\r")]
+    except ValueError as failure:
+        raise TornCommitError(f"{of} is cut off or is no commit: {failure}") from failure
+    if not actions:
+        raise TornCommitError(f"{of} is empty")
+    return actions
 
 
 def write(table: Path, version: int, actions: Iterable[Action]) -> bool:
-    """Make this commit; False when there is one of that number."""
-    text = "".join(json.dumps(action) + "\n" for action in actions)
+    """Make this commit; False when there is one of that number. Not in ASCII: delta-rs (1.6.6) reads an escaped pair
+    of surrogates as another character where it is of plane 2 or above.
+    """
+    text = "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
     return LocalFiles(str(table)).create(commit_name(version), text)
 
 

@@ -20,16 +20,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from ingest import table_log
-from ingest.table_log import Action, Seen
+from ingest import statistics, table_log
+from ingest.table_log import Action, Seen, TornCommitError, UnknownLogError
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 _IN_CHECKPOINT = ("add", "metaData", "protocol", "txn")
-
-
-class UnknownLogError(Exception):
-    """The log is of a kind that this does not read, or has not all of it any more."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +44,17 @@ class LiveFile:
         """What its entry says of its rows, those that are deleted included; columns by their physical names."""
         found: dict[str, Any] = json.loads(self.add.get("stats") or "{}")
         return found
+
+    def corrected(self, columns: statistics.Columns) -> Action:
+        """Its entry without what is not to be trusted in it, for a table of these columns."""
+        if not self._corrected or self._corrected[0][0] is not columns:
+            self._corrected[:] = [(columns, statistics.corrected(self.add, columns))]
+        return self._corrected[0][1]
+
+    @cached_property
+    def _corrected(self) -> list[tuple[statistics.Columns, Action]]:
+        """What was last made, once for many commits."""
+        return []
 
     @property
     def rows(self) -> int | None:
@@ -95,6 +102,8 @@ class TableState:
         """As the log has it now. Raises :class:`UnknownLogError`, and delta-rs's ``TableNotFoundError``."""
         try:
             return cls._read(folder)
+        except TornCommitError:
+            raise  # delta-rs takes an empty one for a version without actions
         except UnknownLogError:
             # delta-rs reads logs of more kinds, and writes its checkpoints in the one that is read here.
             try:
@@ -139,14 +148,17 @@ class TableState:
             return list(self.files.values())
         wanted = rows[key[0]]
         numbers = wanted.cast(pa.int64()) if pa.types.is_integer(wanted.type) else None
-        return [one for one in self.files.values() if _may_hold(one, numbers, key[0])]
+        column = self.physical(key[0])
+        return [one for one in self.files.values() if _may_hold(one, numbers, column)]
 
     def physical(self, column: str) -> str:
         """A column's name in the files, which columns keep when they are renamed."""
-        for one in json.loads(self.metadata["schemaString"])["fields"]:
-            if one["name"] == column:
-                return str(one["metadata"].get("delta.columnMapping.physicalName", column))
-        return column
+        return statistics.physical_names(self.metadata["schemaString"]).get(column, column)
+
+    @property
+    def columns(self) -> statistics.Columns:
+        """Types by physical names."""
+        return statistics.columns(self.metadata["schemaString"])
 
     @property
     def configuration(self) -> Mapping[str, str]:
@@ -190,7 +202,7 @@ class TableState:
         if not pointer.exists():
             return
         try:
-            said = json.loads(pointer.read_text())
+            said = json.loads(pointer.read_text(encoding="utf-8"))
         except ValueError as failure:
             raise UnknownLogError("it does not say which its last checkpoint is") from failure
         file = log / f"{said['version']:020d}.checkpoint.parquet"

@@ -110,7 +110,7 @@ def logs(
             f"There is no log {path}.",
             remedy="name one of mysql, kafka and connect; `ingest local up` starts them.",
         )
-    for line in path.read_text(errors="replace").splitlines()[-lines:]:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
         out.print(line, markup=False)
 
 

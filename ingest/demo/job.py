@@ -63,7 +63,7 @@ class Job:
     def refuse_dead(self) -> None:
         """Raise when it has ended by itself."""
         if self.process.poll() is not None:
-            said = self.log.read_text(errors="replace").splitlines()[-4:]
+            said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-4:]
             raise IngestError(
                 "E-DEMO-JOB",
                 f"The job ended by itself with exit code {self.process.returncode}: "
@@ -76,7 +76,7 @@ class Job:
         """What the failpoint wrote, once it is reached."""
         if self.marker is None or not self.marker.exists():
             return None
-        return self.marker.read_text().strip() or None
+        return self.marker.read_text(encoding="utf-8").strip() or None
 
     def kill(self) -> int:
         """SIGKILL the driver and its JVM; returns the driver's exit status (-9 unless it had ended)."""

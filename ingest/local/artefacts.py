@@ -76,7 +76,7 @@ def cache_folder() -> Path:
 @cache
 def locked() -> dict[str, tuple[Artefact, ...]]:
     """The lock file: group name to its artefacts."""
-    groups = json.loads(resource("connect", LOCK).read_text())["groups"]
+    groups = json.loads(resource("connect", LOCK).read_text(encoding="utf-8"))["groups"]
     return {name: tuple(Artefact(**entry) for entry in entries) for name, entries in groups.items()}
 
 
@@ -163,7 +163,7 @@ def _fetch(absent: list[Artefact]) -> None:
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="fetch-") as folder:
         work = Path(folder)
-        (work / "ivy.xml").write_text(_ivy_module(absent))
+        (work / "ivy.xml").write_text(_ivy_module(absent), encoding="utf-8")
         log = work / "ivy.log"
         command = [
             java_binary(),
@@ -198,7 +198,7 @@ def _fetch(absent: list[Artefact]) -> None:
 
 
 def _ivy_reason(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     useful = [line.strip() for line in lines if "UnknownHost" in line or "SERVER ERROR" in line]
     return f" ({useful[0]})" if useful else ""
 
@@ -304,7 +304,7 @@ def _unpack(entry: Artefact, home: Path, keep: object) -> None:
             archive.extractall(staging, members=members, filter="data")
     files = sorted(path for path in staging.rglob("*") if path.is_file() and not path.is_symlink())
     sums = "".join(f"{_sha256(path)}  {path.relative_to(staging)}\n" for path in files)
-    (staging / "SHA256SUMS").write_text(sums)
+    (staging / "SHA256SUMS").write_text(sums, encoding="utf-8")
     staging.replace(home)
 
 
@@ -318,7 +318,7 @@ def _unzip(source: Path, target: Path, keep: object) -> None:
             mode = member.external_attr >> 16
             path = target / member.filename
             if stat.S_ISLNK(mode):
-                link = path.read_text()
+                link = path.read_text(encoding="utf-8")
                 path.unlink()
                 path.symlink_to(link)
             else:
@@ -326,7 +326,7 @@ def _unzip(source: Path, target: Path, keep: object) -> None:
 
 
 def _verify_unpacked(entry: Artefact, home: Path, listing: Path) -> None:
-    for line in listing.read_text().splitlines():
+    for line in listing.read_text(encoding="utf-8").splitlines():
         expected, _, name = line.partition("  ")
         path = home / name
         if not path.exists() or _sha256(path) != expected:

@@ -94,4 +94,4 @@ def _is_whole(file: Path) -> bool:
 
 
 def _boot() -> str:
-    return _BOOT_ID.read_text().strip()[:8] if _BOOT_ID.exists() else "0"
+    return _BOOT_ID.read_text(encoding="utf-8").strip()[:8] if _BOOT_ID.exists() else "0"

@@ -39,8 +39,10 @@ class Connect:
             "SECRETS": str(self.home / "secrets"),
             "EXACTLY_ONCE": "enabled" if self.exactly_once else "disabled",
         }
-        template = resource("connect", "worker.properties").read_text()
-        config.write_text(re.sub(r"@(\w+)@", lambda found: values[found.group(1)], template))
+        template = resource("connect", "worker.properties").read_text(encoding="utf-8")
+        config.write_text(
+            re.sub(r"@(\w+)@", lambda found: values[found.group(1)], template), encoding="utf-8"
+        )
         java = java_command("connect", self.home, ("connect",), "768m")
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         return process.start("connect", [*java, main, str(config)], home=self.home, env={})

@@ -71,10 +71,10 @@ def spark_java_home() -> Path:
         '    *) set -- "$@" "$argument" ;;\n  esac\ndone\n'
         f'exec "{home}/bin/java" "$@"\n'
     )
-    if not wrapper.exists() or wrapper.read_text() != script:
+    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         fresh = wrapper.with_suffix(f".{os.getpid()}")
-        fresh.write_text(script)
+        fresh.write_text(script, encoding="utf-8")
         fresh.chmod(0o755)
         fresh.replace(wrapper)
     return wrapper.parent.parent
@@ -83,7 +83,7 @@ def spark_java_home() -> Path:
 def _modules(home: Path) -> str:
     """The modules of a Java: from its ``release`` file where it has one, since asking it starts it."""
     release = home / "release"
-    said = release.read_text() if release.exists() else ""
+    said = release.read_text(encoding="utf-8") if release.exists() else ""
     if "MODULES=" in said:
         return said
     asked = [str(home / "bin" / "java"), "--list-modules"]

@@ -80,7 +80,8 @@ class Kafka:
         config = self.home / "kafka" / "server.properties"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(
-            _CONFIG.format(home=self.home, port=self.port, controller_port=self.controller_port)
+            _CONFIG.format(home=self.home, port=self.port, controller_port=self.controller_port),
+            encoding="utf-8",
         )
         if not (self.home / "kafka" / "data" / "meta.properties").exists():
             # One id in 64 begins with a dash, which the tool would take for an option of its own.

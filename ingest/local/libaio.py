@@ -53,7 +53,7 @@ def _loads(name: str) -> bool:
 def _located(name: str) -> Path:
     library = ctypes.CDLL(name)
     del library
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         if name.split(".so", maxsplit=1)[0] in line:
             return Path(line.split()[-1])
     raise IngestError(

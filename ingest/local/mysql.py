@@ -79,7 +79,8 @@ class MySql:
                 port=self.port,
                 socket=_socket(self.home),
                 lc_messages=messages,
-            )
+            ),
+            encoding="utf-8",
         )
         as_root = ["--user=root"] if os.geteuid() == 0 else []
         base = [str(mysqld), f"--defaults-file={config}", *as_root]
@@ -114,7 +115,7 @@ class MySql:
             secret = self.secret(user)
             if not secret.exists():
                 write_secret(secret, secrets.token_urlsafe(24))
-            password = secret.read_text()
+            password = secret.read_text(encoding="utf-8")
             account = f"'{user}'@'127.0.0.1'"
             statements += [
                 f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY '{password}';",
@@ -137,7 +138,7 @@ class MySql:
             host="127.0.0.1",
             port=self.port,
             user=ADMIN,
-            password=self.secret(ADMIN).read_text(),
+            password=self.secret(ADMIN).read_text(encoding="utf-8"),
             connect_timeout=3,
             charset="utf8mb4",
             autocommit=True,
@@ -191,6 +192,6 @@ def _socket(home: Path) -> Path:
 
 
 def _last_error(log: Path, said: str) -> str:
-    text = (log.read_text(errors="replace") if log.exists() else "") + said
+    text = (log.read_text(encoding="utf-8", errors="replace") if log.exists() else "") + said
     errors = [line for line in text.splitlines() if "[ERROR]" in line or "error while" in line]
     return errors[-1].split("] ")[-1] if errors else "no reason was logged."

@@ -65,7 +65,7 @@ class Stack:
         """The stack of a folder, as its state file remembers it."""
         stack = cls(home.resolve())
         if stack._state_file.exists():
-            state = json.loads(stack._state_file.read_text())
+            state = json.loads(stack._state_file.read_text(encoding="utf-8"))
             stack.ports = state["ports"]
             stack.children = {
                 part: process.Child(**child) for part, child in state["children"].items()
@@ -194,7 +194,7 @@ class Stack:
             "children": {part: child.as_dict() for part, child in self.children.items()},
         }
         fresh = self._state_file.with_suffix(".part")
-        fresh.write_text(json.dumps(state, indent=2) + "\n")
+        fresh.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
         fresh.replace(self._state_file)
 
     def _runs(self, part: str) -> bool:

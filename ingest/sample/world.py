@@ -25,7 +25,7 @@ def create(cursor: Cursor) -> None:
     """Drop what is there, create the eight tables, and seed them (some 30,000 rows)."""
     cursor.execute("DROP DATABASE IF EXISTS shop")
     for name in ("shop.sql", "seed.sql"):
-        for statement in statements(resource("sql", "source", name).read_text()):
+        for statement in statements(resource("sql", "source", name).read_text(encoding="utf-8")):
             cursor.execute(statement)
 
 

@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest import table_log
-from ingest.table_state import LiveFile, TableState, UnknownLogError
+from ingest.table_log import UnknownLogError
+from ingest.table_state import LiveFile, TableState
 
 KEYS = st.integers(-9, 9)
+_FIELD = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+METADATA = {"schemaString": json.dumps({"type": "struct", "fields": [_FIELD]})}
 
 
 def appended(path, first, count=3):
@@ -104,7 +107,7 @@ def test_no_table_is_said_to_be_none(tmp_path):
 def test_no_file_that_may_hold_a_key_is_passed_over_and_no_other_is_taken(
     tmp_path_factory, bounds, keys
 ):
-    state = TableState(tmp_path_factory.getbasetemp())
+    state = TableState(tmp_path_factory.getbasetemp(), metadata=METADATA)
     for number, (low, high) in enumerate(bounds):
         stats = {"minValues": {"id": low}, "maxValues": {"id": high}}
         state.files[str(number)] = LiveFile({"path": str(number), "stats": json.dumps(stats)})
@@ -121,13 +124,13 @@ def test_no_file_that_may_hold_a_key_is_passed_over_and_no_other_is_taken(
     [None, {}, {"minValues": {"id": "1"}, "maxValues": {"id": "2"}}, {"minValues": {"id": 90}}],
 )
 def test_a_file_of_which_too_little_is_known_may_hold_any_key(tmp_path, stats):
-    state = TableState(tmp_path)
+    state = TableState(tmp_path, metadata=METADATA)
     state.files["f"] = LiveFile({"path": "f", "stats": stats and json.dumps(stats)})
     assert state.reached_by(pa.table({"id": [7]}), ("id",))
 
 
 def test_the_range_of_a_file_may_be_wider_than_the_type_of_the_rows(tmp_path):
-    state = TableState(tmp_path)
+    state = TableState(tmp_path, metadata=METADATA)
     stats = {"minValues": {"id": 0}, "maxValues": {"id": 2**40}}
     state.files["f"] = LiveFile({"path": "f", "stats": json.dumps(stats)})
     assert state.reached_by(pa.table({"id": pa.array([7], pa.int8())}), ("id",))

@@ -1,0 +1,225 @@
+"""What stands in a log is true and small: bounds contain every value, and commits are read as they were written."""
+
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest import statistics, table_log
+from ingest.table_state import TableState
+from tests.support.direct_lake import DirectLake
+
+SEPARATORS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+TEXT = st.text(
+    st.one_of(
+        st.sampled_from("ab\x00'\\\"\ud7ff\ue000\uffff\U00010000\U0001f600\U00020bb7\U0010ffff"),
+        st.sampled_from(SEPARATORS),
+        st.characters(exclude_categories=["Cs"]),
+    ),
+    max_size=80,
+)
+
+
+def schema(kind):
+    field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
+    return statistics.columns(json.dumps({"type": "struct", "fields": [field]}))
+
+
+def entry(low, high):
+    said = {"numRecords": 2, "minValues": {"v": low}, "maxValues": {"v": high}}
+    return {"path": "f", "stats": json.dumps({**said, "nullCount": {"v": 0}}, ensure_ascii=False)}
+
+
+def bounds(add):
+    said = json.loads(add["stats"], parse_float=Decimal)
+    return said.get("minValues", {}).get("v"), said.get("maxValues", {}).get("v")
+
+
+@pytest.mark.parametrize("make", [statistics.true, statistics.corrected])
+@given(st.lists(TEXT, min_size=1))
+def test_bounds_of_texts_contain_each_of_them_and_are_short(make, texts):
+    low, high = bounds(make(entry(min(texts), max(texts)), schema("string"), {}))
+    if low is None:
+        assert high is None
+        return
+    for text in texts:
+        assert low.encode() <= text.encode() <= high.encode()
+    assert len(low) <= statistics.TEXT
+    assert len(high) <= statistics.TEXT
+
+
+@given(st.lists(TEXT, min_size=1))
+def test_bounds_that_were_wrongly_decoded_contain_each_text_when_they_are_corrected(texts):
+    wrong = "".join(map(_as_delta_rs_decodes, max(texts)))
+    least = "".join(map(_as_delta_rs_decodes, min(texts)))
+    low, high = bounds(statistics.corrected(entry(least, wrong), schema("string")))
+    if high is not None:
+        assert low.encode() <= min(texts).encode()
+        assert max(texts).encode() <= high.encode()
+
+
+def _as_delta_rs_decodes(char):
+    """Of an escaped pair of surrogates: it adds the halves by OR."""
+    return chr(0x10000 | ord(char) - 0x10000) if char > "\uffff" else char
+
+
+def test_a_maximum_that_cannot_be_raised_is_left_out_with_its_minimum():
+    assert bounds(statistics.true(entry("a", "\U0010ffff" * 33), schema("string"), {})) == (
+        None,
+        None,
+    )
+
+
+def test_a_maximum_is_raised_beyond_surrogates():
+    assert statistics.raised("a\ud7ff") == "a\ue000"
+    assert statistics.raised("a\uffff") == "a\U00010000"
+    assert statistics.raised("a\U0010ffff") == "b"
+
+
+@given(st.data(), st.integers(1, 38))
+def test_bounds_of_decimals_are_exact_or_left_out(data, digits):
+    scale = data.draw(st.integers(0, digits))
+    most = 10**digits - 1
+    drawn = data.draw(st.lists(st.integers(-most, most), min_size=1))
+    with_scale = sorted(Decimal(f"{one}E-{scale}") for one in drawn)
+    add = entry(float(with_scale[0]), float(with_scale[-1]))
+    known = schema(f"decimal({digits},{scale})")
+    found = bounds(statistics.corrected(add, known))
+    assert found == ((None, None) if digits > 15 else (with_scale[0], with_scale[-1]))
+    exact = {("v",): (with_scale[0], with_scale[-1])}
+    if statistics.wide(known):
+        assert bounds(statistics.true(add, known, exact)) == (with_scale[0], with_scale[-1])
+
+
+@given(st.lists(st.datetimes(), min_size=1), st.sampled_from(["T", " "]))
+def test_no_instant_is_later_than_the_maximum(instants, between):
+    cut = [one.isoformat(between, "milliseconds") for one in (min(instants), max(instants))]
+    low, high = bounds(statistics.true(entry(*cut), schema("timestamp_ntz"), {}))
+    for one in instants:
+        assert low <= one.isoformat(between, "microseconds") <= high
+
+
+def test_a_zero_is_within_its_bounds_whatever_its_sign():
+    low, high = bounds(statistics.true(entry(0.0, -0.0), schema("double"), {}))
+    assert (str(low), str(high)) == ("-0.0", "0.0")
+
+
+@pytest.mark.parametrize("kind", ["binary", "interval", "boolean"])
+def test_what_is_not_known_to_bound_a_type_is_left_out(kind):
+    assert bounds(statistics.true(entry("a", "b"), schema(kind), {})) == (None, None)
+
+
+@given(st.sampled_from([statistics.true, statistics.corrected]), TEXT, st.integers(-9, 9))
+def test_putting_statistics_right_again_changes_nothing(make, text, number):
+    for kind, value in (("string", text), ("long", number), ("decimal(9,2)", number)):
+        once = make(entry(value, value), schema(kind), {})
+        again = statistics.corrected(once, schema(kind))
+        assert statistics.corrected(again, schema(kind)) == again
+
+
+KINDS = ("append", "add", "merge", "mark", "compact")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_with_line_separators_pass_through_every_kind_of_commit(tmp_path, kind):
+    lake = _filled(tmp_path, [f"a{char}b" for char in SEPARATORS], kind)
+    assert lake.values("v") == {f"a{char}b" for char in SEPARATORS}
+    assert TableState.read(lake.path).version == lake.table.version()
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_characters_of_every_plane_are_found_by_a_filter(tmp_path, kind, checkpoint):
+    texts = ["吉野家", "😀 smile", "𠮷野家", "𩸽", "\U0003ffff", "a\x00b"]
+    lake = _filled(tmp_path, texts, kind)
+    if checkpoint:
+        DeltaTable(lake.path).create_checkpoint()
+    for text in texts:
+        if "\x00" not in text:
+            assert lake.count(f"v = '{text}'") == 1
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (pa.decimal128(20, 0), ["9007199254740993", "18446744073709551615", "0"]),
+        (pa.decimal128(18, 2), ["9999999999999999.99", "-9999999999999999.99"]),
+        (pa.decimal128(38, 0), ["9" * 38, "-" + "9" * 38]),
+        (pa.decimal128(38, 30), ["0.100000000000000000000000000001", "12345678.9"]),
+        (pa.decimal128(10, 2), ["0.10", "33.33", "-0.07"]),
+    ],
+)
+def test_decimals_are_found_by_a_filter(tmp_path, type_, values, kind, checkpoint):
+    exact = [Decimal(one) for one in values]
+    lake = _filled(tmp_path, exact, kind, type_)
+    if checkpoint:
+        DeltaTable(lake.path).create_checkpoint()
+    for one in exact:
+        sought = f"arrow_cast('{one}', 'Decimal128({type_.precision}, {type_.scale})')"
+        assert lake.count(f"v = {sought}") == 1
+        assert lake.count(f"v >= {sought}") == sum(other >= one for other in exact)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_text_never_stands_in_the_log(tmp_path, kind):
+    lake = _filled(tmp_path, ["x" * 8_000_000, "\U0010ffff" * 99], kind)
+    assert len(lake.log()) < 20_000
+    assert b"x" * (statistics.TEXT + 1) not in lake.log()
+
+
+def test_new_bounds_are_exact_and_marks_keep_them(tmp_path):
+    lake = _filled(tmp_path, [Decimal(2**64 - 1)], "add", pa.decimal128(20, 0))
+    assert (2**64 - 1, 2**64 - 1) in lake.bounds("v")
+    lake.mark({"id": [0], "v": [Decimal(1)]})
+    assert (2**64 - 1, 2**64 - 1) in lake.bounds("v")
+
+
+@pytest.mark.parametrize("torn", [b"", b"\n", b'{"add": {"path"', b'{"txn": {}}\n{"add"'])
+def test_a_torn_commit_is_not_a_version_without_actions(tmp_path, torn):
+    lake = _filled(tmp_path, ["a"], "append")
+    (lake.path / table_log.commit_name(lake.table.version() + 1)).write_bytes(torn)
+    with pytest.raises(table_log.TornCommitError):
+        lake.table.version()
+    with pytest.raises(table_log.TornCommitError):
+        TableState.read(lake.path)
+
+
+def test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found(tmp_path):
+    """As after id → legacy and legacy → id: names are swapped, files keep theirs."""
+    lake = DirectLake(tmp_path, {"id": pa.int64(), "legacy": pa.int64()})
+    lake.append({"id": [1, 2], "legacy": [1001, 1002]})
+    state = lake.table.state
+    held = json.loads(state.metadata["schemaString"])
+    swap = {"id": "legacy", "legacy": "id"}
+    for field in held["fields"]:
+        field["metadata"] = {"delta.columnMapping.physicalName": field["name"]}
+        field["name"] = swap.get(field["name"], field["name"])
+    metadata = {**state.metadata, "schemaString": json.dumps(held)}
+    assert table_log.write(lake.path, lake.table.version() + 1, [{"metaData": metadata}])
+    lake.table.version()
+    update = lake.rows({"id": [1002], "legacy": [77]}, "u")
+    assert len(lake.table.state.reached_by(update, ["id"])) == 1
+    other = lake.rows({"id": [2], "legacy": [77]}, "u")
+    assert lake.table.state.reached_by(other, ["id"]) == []
+
+
+def _filled(root, values, kind, type_=None):
+    """Two files of other values and one of these, the last commit of this kind; ``id``: their places."""
+    lake = DirectLake(root, {"id": pa.int64(), "v": type_ or pa.string()})
+    rows = {"id": [*range(len(values))], "v": values}
+    empty = {"id": rows["id"], "v": [None] * len(values)}
+    if kind in {"append", "add", "compact"}:
+        (lake.append if kind == "append" else lake.add)(rows)
+    if kind == "compact":
+        lake.append({"id": [-1], "v": [None]})
+        lake.compact()
+    if kind in {"merge", "mark"}:
+        lake.append(empty)
+        getattr(lake, kind)(rows)
+    return lake
