@@ -39,7 +39,8 @@ from ingest.ports import Schemas
 from ingest.start_facts import LakeFacts, StartFacts
 from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
-from ingest.table_state import TableState, UnknownLogError
+from ingest.table_log import UnknownLogError
+from ingest.table_state import TableState
 from ingest.topics import TableId
 
 _DONE = "done.json"
