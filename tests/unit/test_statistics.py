@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest import statistics, table_log
+from ingest.storage import LocalFiles
 from ingest.table_state import TableState
 from tests.support.direct_lake import DirectLake
 
@@ -133,14 +134,12 @@ def test_texts_with_line_separators_pass_through_every_kind_of_commit(tmp_path, 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_characters_of_every_plane_are_found_by_a_filter(tmp_path, kind, checkpoint):
-    texts = ["吉野家", "😀 smile", "𠮷野家", "𩸽", "\U0003ffff", "a\x00b"]
-    lake = _filled(tmp_path, texts, kind)
+@pytest.mark.parametrize("text", ["吉野家", "😀 smile", "𠮷野家", "𩸽", "\U0003ffff", "\U0010ffff"])
+def test_a_character_of_any_plane_is_found_by_a_filter(tmp_path, text, kind, checkpoint):
+    lake = _filled(tmp_path, [text], kind)
     if checkpoint:
         DeltaTable(lake.path).create_checkpoint()
-    for text in texts:
-        if "\x00" not in text:
-            assert lake.count(f"v = '{text}'") == 1
+    assert lake.count(f"v = '{text}'") == 1
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
@@ -207,6 +206,56 @@ def test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found(tmp_pat
     assert len(lake.table.state.reached_by(update, ["id"])) == 1
     other = lake.rows({"id": [2], "legacy": [77]}, "u")
     assert lake.table.state.reached_by(other, ["id"]) == []
+
+
+def _ascii(table, version, actions):
+    text = "".join(json.dumps(action) + "\n" for action in actions)
+    return LocalFiles(str(table)).create(table_log.commit_name(version), text)
+
+
+def _untouched(add, *_):
+    return add
+
+
+MUTANTS = {
+    "lines end where Unicode has them end": (
+        (table_log, "lines", lambda text, _: list(map(json.loads, text.decode().splitlines()))),
+        lambda path: test_texts_with_line_separators_pass_through_every_kind_of_commit(path, "add"),
+    ),
+    "an empty commit is one without actions": (
+        (table_log, "lines", lambda text, _: [json.loads(one) for one in text.splitlines()]),
+        lambda path: test_a_torn_commit_is_not_a_version_without_actions(path, b""),
+    ),
+    "commits are written in ASCII": (
+        (table_log, "write", _ascii),
+        lambda path: test_a_character_of_any_plane_is_found_by_a_filter(
+            path, "𠮷野家", "add", True
+        ),
+    ),
+    "decimals stay as delta-rs writes them": (
+        (statistics, "true", _untouched),
+        lambda path: test_decimals_are_found_by_a_filter(
+            path, pa.decimal128(20, 0), [str(2**64 - 1)], "add", False
+        ),
+    ),
+    "texts stay whole": (
+        (statistics, "true", _untouched),
+        lambda path: test_a_long_text_never_stands_in_the_log(path, "add"),
+    ),
+    "files are passed over by the column's name": (
+        (TableState, "physical", lambda _, column: column),
+        test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_killed_by_the_test_that_names_it(tmp_path, monkeypatch, name):
+    mutation, killed_by = MUTANTS[name]
+    killed_by(tmp_path / "as it is")
+    monkeypatch.setattr(*mutation)
+    with pytest.raises((AssertionError, ValueError, pytest.fail.Exception)):
+        killed_by(tmp_path / "mutant")
 
 
 def _filled(root, values, kind, type_=None):
