@@ -20,10 +20,10 @@ from tests.conformance.targets import Crash, OneTable, SparkTarget, _created
 MANY = 3_000
 
 
-def target_of(spark, folder, changes, *, keyed=True, **more):
+def target_of(session, folder, changes, *, keyed=True, **more):
     records = [Record(one, 0, index) for index, one in enumerate(changes)]
     history = History(keyed, 1, records=[records], snapshots=[Position(0, 1, 5)])
-    return SparkTarget(spark, folder, history, **more)
+    return SparkTarget(session, folder, history, **more)
 
 
 def filled_and_emptied(times, *, keyed):
@@ -126,4 +126,27 @@ def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goe
     assert Marker.parse(LakeTable(spark, path).committed(app)).place >= (2, 0)
     assert Ledger(str(target.path)).last().batch_id == 3
     assert 4 * MANY > 1 << STEP_BITS
+    target.remove()
+
+
+@pytest.mark.parametrize("engine", ["spark", "delta-rs"])
+def test_a_ddl_of_a_step_that_is_void_is_followed_all_the_same(spark, tmp_path, engine):
+    changes = [read(5, 0, "first"), insert(16, 1, "a"), truncate(20), insert(30, 2**40, "b")]
+    target = target_of(spark, tmp_path, changes, spark={"merge_engine": engine})
+    table = OneTable(target)
+    table.take([1])
+    for pos, type_ in ((15, "BIGINT"), (18, "INT"), (19, "BIGINT")):
+        statement = _created("t0", Position(0, 1, pos), keyed=True)
+        statement["source"]["snapshot"] = "false"
+        statement["tableChanges"][0]["type"] = "ALTER"
+        statement["tableChanges"][0]["table"]["columns"][0]["typeName"] = type_
+        statement["ddl"] = f"ALTER TABLE t0 MODIFY id {type_} NOT NULL"
+        target.log.catalog.add(statement, 0, pos)
+    target.log.offset = 100
+    table.take([4])
+    held = LakeTable(
+        spark, str(target.path / "d" / "t0")
+    ).frame()  # of a feature that delta-rs reads not
+    assert [(one.id, one.v) for one in held.collect()] == [(2**40, "b")]
+    assert not target.batches.newest.gaps, "nothing of what is gone is asked of MySQL"
     target.remove()
