@@ -10,7 +10,7 @@ tables that were restored since, which brings the old state back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import multiset, table_log
+from ingest import multiset, statistics, table_log
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -47,9 +47,6 @@ _DONE = "done.json"
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
 """Delta types of columns by which a row's content may be another one than before."""
 _MILLISECONDS = 3
-_TEXT = 32
-"""Characters of a text that may stand in a log."""
-_BASIC_PLANE = "\uffff"
 REASON = "rows that differ in microseconds alone were one row to an earlier version of ingest"
 """Why a table without a key is taken again."""
 
@@ -218,38 +215,18 @@ def corrected(state: TableState) -> list[table_log.Action]:
     """The entries of files whose statistics are not what they should be, as they should be: the same files with the
     same deleted rows, so nothing is removed and no data changes.
     """
-    types = {
-        str(one["metadata"].get("delta.columnMapping.physicalName", one["name"])): one["type"]
-        for one in json.loads(state.metadata["schemaString"])["fields"]
-    }
+    known = statistics.columns(state.metadata["schemaString"])
     found = []
     for one in state.files.values():
-        stats = without_doubtful_bounds(one.stats, types)
-        if stats != one.stats:
-            again = {**one.add, "stats": json.dumps(stats, ensure_ascii=False)}
-            found.append({"add": {**again, "partitionValues": {}, "dataChange": False}})
+        add = statistics.corrected(one.add, known)
+        if _said(add) != _said(one.add):
+            found.append({"add": {**add, "partitionValues": {}, "dataChange": False}})
     return found
 
 
-def without_doubtful_bounds(
-    stats: Mapping[str, Any], types: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """A file's statistics without the bounds that earlier versions may have got wrong: of decimals, which stand there as
-    doubles; of texts with characters beyond the basic plane, which checkpoints hold as others; and of long texts,
-    which have no place in a log. ``types``: Delta types by columns' names in the files. A column without bounds is
-    one that readers do not skip the file by.
-    """
-    bounds = {side: dict(stats[side]) for side in ("minValues", "maxValues") if stats.get(side)}
-    for name, type_ in types.items():
-        values = [held.get(name) for held in bounds.values()]
-        if str(type_).startswith("decimal") or any(map(_is_doubtful_text, values)):
-            for held in bounds.values():
-                held.pop(name, None)
-    return {**stats, **bounds}
-
-
-def _is_doubtful_text(bound: Any) -> bool:
-    return isinstance(bound, str) and (len(bound) > _TEXT or max(bound, default="") > _BASIC_PLANE)
+def _said(add: table_log.Action) -> Any:
+    """An entry's statistics, whatever the order; numbers with a fraction as text, as -0.0 equals 0.0."""
+    return json.loads(add.get("stats") or "{}", parse_float=str)
 
 
 def _is_same(gap: Gap, table: str) -> bool:
