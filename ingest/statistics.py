@@ -32,6 +32,7 @@ _WHOLE = frozenset({"byte", "short", "integer", "long"})
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)?")
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
 _ROOMY = Context(prec=400)
 _BOUNDS = ("minValues", "maxValues")
 
@@ -229,8 +230,8 @@ def _digits(kind: str) -> int:
 
 def _json(value: Any) -> str:
     if isinstance(value, Mapping):
-        inner = (f"{json.dumps(k, ensure_ascii=False)}:{_json(v)}" for k, v in value.items())
+        inner = (f"{_encoded(k)}:{_json(v)}" for k, v in value.items())
         return "{" + ",".join(inner) + "}"
     if isinstance(value, Decimal):
         return f"{value:f}"
-    return json.dumps(value, ensure_ascii=False)
+    return _encoded(value)
