@@ -39,11 +39,17 @@ bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness
 	@$(BIN)/python -m bench.starts
 
 SOAK ?= soak
-soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, mutants, drawn histories, random kills
+soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, mutants, drawn histories of hostile values, random kills
 	@mkdir -p $(SOAK)
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
 	@INGEST_MUTANTS=all INGEST_MERGE_ENGINE=spark $(BIN)/pytest tests/conformance/test_scenarios.py --timeout=0
+	@for lane in model reader; do for length in 20 5000; do \
+		$(BIN)/python -m tests.conformance.volume --lane $$lane --operations 1000000 --length $$length || exit 1; done; done
+	@for lane in delta-rs deletion-vectors; do \
+		$(BIN)/python -m tests.conformance.volume --lane $$lane --operations 150000 --length 5000 || exit 1; \
+		$(BIN)/python -m tests.conformance.volume --lane $$lane --operations 50000 --length 20 || exit 1; done
+	@$(BIN)/python -m tests.conformance.volume --lane spark --operations 20000 --length 500
 	@$(BIN)/python -m tests.ddl.marathon --ledger $(SOAK)/ddl.jsonl
 	@$(BIN)/python -m tests.ddl.columns
 	@$(BIN)/python -m tests.kills.resends

@@ -32,7 +32,8 @@ observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifes
 
 The spine is ``pipeline.Batches.apply``: one micro-batch, every stage in its order. ``run`` starts
 it (``progress`` decides from where), ``config`` is the pipeline file, ``cli`` the commands,
-``local`` the embedded stack, ``sample`` and ``demo`` a world to try it on.
+``local`` the embedded stack, ``sample`` and ``demo`` a world to try it on; ``sample.values`` draws hostile
+values of every MySQL type, for tests and for that world's traffic.
 """
 
 __version__ = "0.1.0"

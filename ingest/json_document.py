@@ -13,6 +13,8 @@ _SPACE = "[ \t\n\x0b\f\r]*"
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _SEPARATOR = re.compile(f"({_STRING})|([,:]){_SPACE}", re.DOTALL)
 _TOKEN = re.compile(f"({_STRING})|(-?[0-9][0-9.eE+-]*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:(u00[01][0-9A-F])|.)", re.DOTALL)
+"""Of a control character: the stream writes its digits in upper case, MySQL in lower case."""
 _LONG = re.compile("[0-9.]{17}")
 _WRITTEN_OUT = re.compile(r"-?(?:[0-9]{16,}|[0-9]+\.[0-9]+)")
 _SMALLEST = 1e-300
@@ -22,6 +24,8 @@ _SMALLEST = 1e-300
 def text(raw: str) -> str:
     """A document as MySQL prints it. Raises ``ValueError`` for what is no JSON, or too small a number."""
     json.loads(raw)
+    if "\\u" in raw:
+        raw = _ESCAPE.sub(lambda found: found[0].lower() if found[1] else found[0], raw)
     if _LONG.search(raw):
         raw = _TOKEN.sub(lambda found: found[1] or _number(found[2]), raw)
     return _SEPARATOR.sub(lambda found: found[1] or f"{found[2]} ", raw)

@@ -2,8 +2,8 @@
 
 A snapshot brings what ``SELECT`` prints: ``{"a": [1, 5.61e-4]}``. The stream brings the same document
 with the same key order, but compact and with every DOUBLE written out to its last binary digit
-(``0.00056099999999999997…``; facts.md A1). One space after each separator and MySQL's shortest form of
-such numbers make both the same text.
+(``0.00056099999999999997…``; facts.md A1) and the digits of a control character's escape in upper case. One
+space after each separator, MySQL's shortest form of such numbers and digits in lower case make both the same text.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ backslashes; written without a loop per character, which would exhaust the stack
 _TOKENS = r'(?s)".*?(?<!\\)(?:\\\\)*+"|-?+[0-9][0-9.eE+-]*+|[^"0-9-]++'
 """A string, a number, or what stands between them; together the whole document."""
 
+_UPPER = r"\\u00[01][A-F]"
+_WITH_LETTERS = ("0B", "0E", "0F", *(f"1{letter}" for letter in "ABCDEF"))
+"""Control characters that have no shorter escape and a letter among their digits."""
+
 _LONG = "[0-9.]{17}"
 """Sixteen digits or more: with fewer, a double's digits are the shortest that mean it."""
 
@@ -34,7 +38,15 @@ def json_text(raw: Column) -> Column:
     # Tokens that are not the whole document: no JSON, and nothing of ours to change.
     whole = F.length(F.array_join(tokens, "")) == F.length(raw)
     text = F.when(raw.rlike(_LONG) & whole, numbers).otherwise(raw)
+    text = F.when(raw.rlike(_UPPER), _lower_escapes(text)).otherwise(text)
     return F.regexp_replace(text, _SEPARATORS, "$1$2 ")
+
+
+def _lower_escapes(text: Column) -> Column:
+    """An escape begins at a backslash before which there is an even number of them."""
+    for code in _WITH_LETTERS:
+        text = F.regexp_replace(text, rf"(?<!\\)((?:\\\\)*+)\\u00{code}", rf"$1\\u00{code.lower()}")
+    return text
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:

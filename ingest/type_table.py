@@ -55,7 +55,8 @@ ENTRIES = (
     Entry(
         "CHAR, VARCHAR, TINYTEXT to LONGTEXT, NCHAR",
         _column("VARCHAR", 10),
-        "from any character set; see limits.md for bytes that cp1252 leaves undefined",
+        "from any character set; see limits.md for bytes that cp1252 leaves undefined, and for texts in utf16 "
+        "that begin with U+FEFF or U+FFFE",
     ),
     Entry("the same in CHARACTER SET binary", _column("VARCHAR", 10, charset="binary")),
     Entry("BINARY, VARBINARY, TINYBLOB to LONGBLOB", _column("BLOB"), "trailing zero bytes kept"),
@@ -76,8 +77,14 @@ ENTRIES = (
         "TIME(0) to (6)", _column("TIME", 6), "MySQL's text, negative and beyond 24 hours included"
     ),
     Entry("YEAR", _column("YEAR"), "0000 is 0 from the stream; a snapshot brings it as 2000"),
-    Entry("ENUM", _column("ENUM", 1), "the label; commas and backslashes in it included"),
-    Entry("SET", _column("SET", 1), "the labels with commas between"),
+    Entry(
+        "ENUM",
+        _column("ENUM", 1),
+        "the label; commas and backslashes in it included. From the stream, `?` for each character beyond the basic "
+        "plane (emoji) in a label of a table that a snapshot has described, as MySQL's own CREATE TABLE shows it. The "
+        "audit names the rows",
+    ),
+    Entry("SET", _column("SET", 1), "the labels with commas between, as with ENUM"),
     Entry(
         "JSON",
         _column("JSON"),

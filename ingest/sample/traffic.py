@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import pymysql
 from pymysql.cursors import Cursor
 
+from ingest.sample import values
+
 _IN_EACH_OTHER_S_WAY = (1205, 1213)
 """A lock that was not had in time, a deadlock: MySQL gives up one of two transactions, and the other goes on."""
 
@@ -67,7 +69,7 @@ def place_order(cursor: Cursor, rng: random.Random) -> bool:
         (
             _customer(rng),
             _money(rng),
-            rng.choice([None, "gift 🎁", 'say "hi", please']),
+            _note(rng),
             _moment(rng),
         ),
     )
@@ -82,8 +84,8 @@ def place_order(cursor: Cursor, rng: random.Random) -> bool:
     )
     if rng.random() < 0.7:
         cursor.execute(
-            "INSERT INTO shop.payments VALUES (%s, 'card', %s, JSON_OBJECT('t', %s), %s)",
-            (order, _money(rng), rng.randint(1, 10**9), _moment(rng)),
+            "INSERT INTO shop.payments VALUES (%s, 'card', %s, JSON_OBJECT('t', %s, 'memo', %s), %s)",
+            (order, _money(rng), rng.randint(1, 10**9), _note(rng), _moment(rng)),
         )
         cursor.execute("UPDATE shop.orders SET status = 'paid' WHERE id = %s", (order,))
     return True
@@ -116,9 +118,11 @@ def cancel_order(cursor: Cursor, rng: random.Random) -> bool:
 def edit_customer(cursor: Cursor, rng: random.Random) -> bool:
     """Updates of one row, NULLs and enums included."""
     cursor.execute(
-        "UPDATE shop.customers SET tier = %s, credit = %s, newsletter = %s, active = %s "
-        "WHERE id = %s",
+        "UPDATE shop.customers SET full_name = %s, born = %s, tier = %s, credit = %s, newsletter = %s, "
+        "active = %s WHERE id = %s",
         (
+            rng.choice(_NAMES),
+            rng.choice([None, "1982-02-28", values.drawn(rng, "DATE").lake]),
             rng.choice(["basic", "plus", "gold"]),
             rng.choice([None, _money(rng)]),
             rng.choice([0, 1, 2, 127]),
@@ -135,7 +139,7 @@ def move_house(cursor: Cursor, rng: random.Random) -> bool:
         _customer(rng),
         rng.choice(["billing", "shipping"]),
         f"{rng.randint(1, 99)} Quay",
-        "Graz",
+        rng.choice(_CITIES),
     )
     if rng.random() < 0.5:
         cursor.execute("REPLACE INTO shop.addresses VALUES (%s, %s, %s, %s)", values)
@@ -200,6 +204,37 @@ _KINDS: dict[Callable[[Cursor, random.Random], bool], float] = {
     delete_and_return: 4,
     change_mind: 3,
 }
+
+
+_NAMES = (
+    "Ada Lovelace",
+    "Zoë 🌻",
+    "𠮷田 花子",
+    "Nguyễn Thị Hương",
+    "Nguye\u0302\u0303n",  # combining marks: the same to the eye, and no other's bytes
+    "O'Neil \\ Søn",
+    "👩‍🚀 Sally",
+    "\u202bמרים\u202c",
+)
+_CITIES = ("Graz", "𠮷野町", "São Paulo", "Kraków", "Las Vegas ✨")
+_NOTES = (
+    None,
+    "gift 🎁",
+    'say "hi", please',
+    "leave at the door\u2028ring twice",
+    "first line\nsecond line\r\nthird",
+    "100% fragile \\o/",
+    "𠮷野家 next door",
+    "null",
+)
+
+
+def _note(rng: random.Random) -> str | None:
+    """What people write; now and then what only a program would."""
+    if rng.random() < 0.1:
+        odd: str = values.drawn(rng, "TEXT").lake
+        return odd
+    return rng.choice(_NOTES)
 
 
 def _customer(rng: random.Random) -> int:

@@ -36,6 +36,8 @@ from ingest.resync import Requests
 from ingest.source import SCHEMA
 from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
+from tests.conformance.shapes import found, written
+from tests.support import exact
 from tests.support.events import compact, enveloped
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -85,7 +87,7 @@ class MemoryLog:
         self.offset = 0
         for index, history in enumerate(histories):
             for position in sorted(set(history.snapshots)):
-                record = _created(f"t{index}", position, keyed=history.keyed)
+                record = created(f"t{index}", position, history)
                 self.catalog.add(record, 0, self.offset)
                 self.offset += 1
 
@@ -97,16 +99,15 @@ class MemoryLog:
 
     def read(self, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
         rows = [
-            _message(self._records((topic, p))[offset], topic, p, offset)
+            message(self._records((topic, p))[offset], topic, p, offset)
             for (topic, p), (start, end) in ranges.items()
             for offset in range(start, end)
         ]
         return self.session.createDataFrame(rows, SCHEMA)
 
     def bring(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[dict[Place, pa.Table]]:
-        for place, wanted in ranges.items():
-            found = self.read({place: wanted}).select("offset", "value", "run").orderBy("offset")
-            yield {place: found.toArrow()}
+        for place, (start, end) in ranges.items():
+            yield {place: in_arrow(self._records(place), place, start, end)}
 
     def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
         return {
@@ -224,8 +225,18 @@ class SparkTarget:
         table = self.path / "d" / f"t{index}"
         if not (table / "_delta_log").exists():
             return Counter()
+        if self.log.histories[index].shape:
+            return Counter(map(found, exact.rows(exact.by_delta_rs(table))))
         rows = queried(DeltaTable(table), "SELECT id, v FROM rows")
         return Counter(row(id=r["id"], v=r["v"]) for r in rows)
+
+    def content_by_spark(self, index: int = 0) -> Counter[Row]:
+        """The same, of a drawn history, as the other reader finds it."""
+        table = self.path / "d" / f"t{index}"
+        if not (table / "_delta_log").exists():
+            return Counter()
+        frame = self.session.read.format("delta").load(str(table))
+        return Counter(map(found, exact.rows(frame.toArrow())))
 
     def versions(self, index: int = 0) -> list[dict[int, Position]]:
         """Each version of the table: key to the position of its row."""
@@ -271,12 +282,16 @@ class OneTable:
         return self._target.content(self._index)
 
 
-def _created(table: str, position: Position, *, keyed: bool) -> dict[str, Any]:
-    columns = [
-        {"name": "id", "typeName": "INT", "optional": not keyed},
+def created(table: str, position: Position, history: History) -> dict[str, Any]:
+    """The record of the schema-change topic that a snapshot writes of a table."""
+    plain = [
+        {"name": "id", "typeName": "INT", "optional": not history.keyed},
         {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True},
     ]
-    body = {"columns": columns, "primaryKeyColumnNames": ["id"] if keyed else []}
+    key = ["id"] if history.keyed else []
+    columns = history.shape.described() if history.shape else plain
+    names = list(history.shape.key) if history.shape else key
+    body = {"columns": columns, "primaryKeyColumnNames": names}
     return {
         "source": {
             "file": f"binlog.{position.file:06d}",
@@ -289,7 +304,20 @@ def _created(table: str, position: Position, *, keyed: bool) -> dict[str, Any]:
     }
 
 
-def _message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
+def in_arrow(records: Sequence[Record], place: Place, start: int, end: int) -> pa.Table:
+    """Some records of a partition, as ``Log.bring`` brings them."""
+    rows = [message(records[offset], *place, offset) for offset in range(start, end)]
+    return pa.table(
+        {
+            "offset": pa.array(range(start, end), pa.int64()),
+            "value": pa.array([bytes(row[5]) for row in rows], pa.binary()),
+            "run": pa.array([row[6] for row in rows], pa.string()),
+        }
+    )
+
+
+def message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
+    """A record of Kafka, with ``source.SCHEMA``."""
     change = record.change
     read = change.operation == "read"
     source = {
@@ -301,8 +329,8 @@ def _message(record: Record, topic: str, partition: int, offset: int) -> tuple[A
         "gtid": None if read else f"uuid:{record.transaction}",
         "thread": None if read else 7,
     }
-    before, after = (None if row is None else dict(row) for row in (change.before, change.after))
+    before, after = (written(row, read=read) for row in (change.before, change.after))
     value = enveloped(_OPERATIONS[change.operation], before, after, source)
-    key = None if change.key is None else bytearray(json.dumps(dict(change.key)).encode())
+    key = None if change.key is None else bytearray(compact(written(change.key, read=read)))
     run = f"run-{change.attempt}" if read else "run"
     return (topic, partition, offset, NOW, key, bytearray(compact(value)), run)

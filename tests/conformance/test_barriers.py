@@ -15,7 +15,7 @@ from ingest.steps import without_void
 from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert, read, truncate
-from tests.conformance.targets import Crash, OneTable, SparkTarget, _created
+from tests.conformance.targets import Crash, OneTable, SparkTarget, created
 
 MANY = 3_000
 
@@ -98,7 +98,7 @@ def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goe
     changes += [insert(10 * MANY + 2, -1, "b"), insert(10**6, -2, "c")]
     target = target_of(spark, tmp_path, changes)
     for n in range(1, MANY + 1):
-        statement = _created("t0", Position(0, 1, 10 * n), keyed=True)
+        statement = created("t0", Position(0, 1, 10 * n), target.log.histories[0])
         statement["source"]["snapshot"] = "false"
         statement["tableChanges"][0]["type"] = "ALTER"
         statement["ddl"] = f"ALTER TABLE t0 COMMENT = '{n}'"
@@ -136,7 +136,7 @@ def test_a_ddl_of_a_step_that_is_void_is_followed_all_the_same(spark, tmp_path, 
     table = OneTable(target)
     table.take([1])
     for pos, type_ in ((15, "BIGINT"), (18, "INT"), (19, "BIGINT")):
-        statement = _created("t0", Position(0, 1, pos), keyed=True)
+        statement = created("t0", Position(0, 1, pos), target.log.histories[0])
         statement["source"]["snapshot"] = "false"
         statement["tableChanges"][0]["type"] = "ALTER"
         statement["tableChanges"][0]["table"]["columns"][0]["typeName"] = type_

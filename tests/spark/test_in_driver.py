@@ -1,6 +1,7 @@
 """`in_driver` and what it is made of: changes read by Arrow are those that Spark reads."""
 
 import json
+import re
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
@@ -354,7 +355,15 @@ def as_streamed(document):
     if isinstance(document, dict):
         pairs = (f"{json.dumps(k)}:{as_streamed(v)}" for k, v in document.items())
         return "{" + ",".join(pairs) + "}"
-    return json.dumps(document, ensure_ascii=False)
+    return _upper(json.dumps(document, ensure_ascii=False))
+
+
+def _upper(text):
+    return re.sub(
+        r"\\(u00..|.)",
+        lambda found: found[0].replace(found[1], found[1][0] + found[1][1:].upper()),
+        text,
+    )
 
 
 @settings(max_examples=12)
@@ -364,3 +373,20 @@ def test_documents_are_read_as_spark_reads_them(spark, documents):
     frame = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n int, t string")
     found = frame.select("n", json_text(frame.t).alias("t")).orderBy("n").collect()
     assert [json_document.text(text) for text in texts] == [row.t for row in found]
+
+
+ESCAPED = {
+    r'["a\u001Fb\u000B"]': r'["a\u001fb\u000b"]',
+    r'{"\u000E":"\n\u001A"}': r'{"\u000e": "\n\u001a"}',
+    r'["\\u001F"]': r'["\\u001F"]',  # a backslash, and letters
+    r'["\\\u001F\u001F"]': r'["\\\u001f\u001f"]',
+    r'["\\\\u001F"]': r'["\\\\u001F"]',
+}
+
+
+def test_digits_of_a_control_character_s_escape_are_mysql_s(spark):
+    """The stream writes them in upper case, what looks like an escape after a backslash is left alone."""
+    frame = spark.createDataFrame([(text,) for text in ESCAPED], "t string")
+    found = [row.t for row in frame.select(json_text(frame.t).alias("t")).collect()]
+    assert found == list(ESCAPED.values())
+    assert [json_document.text(text) for text in ESCAPED] == list(ESCAPED.values())

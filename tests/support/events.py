@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timezone
 from typing import Any
 
@@ -43,8 +44,22 @@ def enveloped(op: str, before: Any, after: Any, source: dict[str, Any]) -> dict[
 
 
 def compact(value: Any) -> bytes:
-    """JSON as Connect's converter writes it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    """JSON as Connect's converter writes it: characters beyond the basic plane as two escapes, others as they are,
+    digits of escapes in upper case (tests/integration/test_types.py holds it against the real one).
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if "\\u00" in text:
+        text = _ESCAPE.sub(lambda found: f"\\u{found[1].upper()}" if found[1] else found[0], text)
+    return (text if text.isascii() else _BEYOND.sub(_surrogates, text)).encode()
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _surrogates(found: re.Match[str]) -> str:
+    raw = found[0].encode("utf-16-be").hex().upper()
+    return f"\\u{raw[:4]}\\u{raw[4:]}"
 
 
 def message(

@@ -1,0 +1,77 @@
+"""A column's type as a CREATE TABLE declares it, taken apart. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ingest.mysql_types import normalised
+
+_DECLARED = re.compile(
+    r"""(?isx)^\s*(?P<name>[a-z]+[a-z0-9]*(?:\s+(?:precision|varying|varchar|varbinary|char))?)
+    \s*(?:\((?P<inner>(?:'(?:[^'\\]|''|\\.)*'|[^)'])*)\))?(?P<rest>.*)$"""
+)
+_LABEL = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
+_CHARSET = re.compile(r"(?i)(?:character set|charset)\s+'?(\w+)")
+_CODECS = {
+    "latin1": "cp1252",
+    "ascii": "ascii",
+    "gbk": "gbk",
+    "gb18030": "gb18030",
+    "utf16": "utf-16-be",
+    "utf8mb4": "utf-8",
+    "utf8mb3": "utf-8",
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """``name``: in upper case, synonyms resolved, ``UNSIGNED`` last. ``length``, ``scale``: as they are written."""
+
+    name: str
+    length: int | None = None
+    scale: int | None = None
+    labels: tuple[str, ...] = ()
+    """Of an ENUM or SET, as they are quoted."""
+    charset: str = "utf8mb4"
+    not_null: bool = False
+
+    @property
+    def codec(self) -> str:
+        """Python's name for the character set."""
+        return _CODECS[self.charset]
+
+    def holds(self, text: str) -> bool:
+        """True for a text that the character set has a place for, and that comes back as it is."""
+        if self.charset == "utf16" and text[:1] in ("\ufeff", "\ufffe"):
+            return False
+        if self.charset == "utf8mb3" and any(one > "\uffff" for one in text):
+            return False
+        try:
+            text.encode(self.codec)
+        except UnicodeEncodeError:
+            return False
+        return True
+
+
+@lru_cache(maxsize=1024)
+def declared(text: str) -> Declared:
+    """Raises ``ValueError`` for what is no type."""
+    found = _DECLARED.match(text)
+    if not found:
+        raise ValueError(f"no type: {text}")
+    rest = found["rest"]
+    plain = re.sub(r"(?i)\s+", " ", found["name"]).upper()
+    unsigned = " UNSIGNED" if re.search(r"(?i)\b(?:unsigned|zerofill)\b", rest) else ""
+    name = normalised(plain + unsigned)
+    charset = _CHARSET.search(rest)
+    never = re.search(r"(?i)\b(?:not\s+null|primary\s+key)\b", rest) is not None
+    national = re.match(r"(?i)n(?:char|varchar|ational)", plain)
+    which = charset[1].lower() if charset else "utf8mb3" if national else "utf8mb4"
+    if name in ("ENUM", "SET"):
+        labels = tuple(_LABEL.findall(found["inner"] or ""))
+        return Declared(name, labels=labels, charset=which, not_null=never)
+    sizes = [int(size) for size in (found["inner"] or "").split(",") if size.strip()]
+    length, scale = (*sizes, None, None)[:2]
+    return Declared(name, length, scale, (), which, never)
