@@ -50,7 +50,7 @@ _DOUBLES = (
     1e-5,
     9007199254740993.5,
 )
-_SINGLES = (0.0, -0.0, 0.1, 1.5, -0.5, 1e-45, 1.4e-40, 1e38, -3e38, 123456.0, 0.333333, 1e10)
+_SINGLES = (0.0, -0.0, 0.1, 1.5, -0.5, 1.4e-45, 1.4e-40, 1e38, -3e38, 123456.0, 0.333333, 1e10)
 _BEYOND_SIX = ("16777216", "3.4028235e38", "-1.17549435e-38", "0.33333334", "1234567")
 
 
@@ -174,8 +174,9 @@ def _single(number: float) -> Parts:
 def _fixed(units: int, scale: int) -> Parts:
     """A FLOAT that is shown with so many fraction digits."""
     number = float(Decimal(units).scaleb(-scale))
-    # A snapshot writes the double that the single number is.
-    return f"{number:.{scale}f}", number, _as_single(number), _as_single(number)
+    # Debezium writes the double that the single number is.
+    single = _as_single(number)
+    return f"{number:.{scale}f}", single, single, single
 
 
 def _decimal(units: int, of: Declared) -> Parts:

@@ -295,8 +295,8 @@ def _moment(moment: datetime, of: Declared) -> Value | None:
     if of.name == "TIMESTAMP":
         instant = moments.instant(moment)
         shown = text.replace(" ", "T")
-        json = f"{shown.rstrip('0').rstrip('.') if '.' in shown else shown}Z"
-        return Value(f"'{text}'", json, instant, json)
+        short = shown.rstrip("0").rstrip(".") if of.length else shown
+        return Value(f"'{text}'", f"{shown}Z", instant, f"{short}Z")
     micros = moments.micros_of(moment)
     return None if of.not_null and micros == 0 else Value(f"'{text}'", micros, moment, micros)
 
