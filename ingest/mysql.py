@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
@@ -51,14 +51,14 @@ def connected(source: Source, **options: Any) -> Iterator[Cursor]:
         with connection.cursor() as cursor:
             yield cursor
     except pymysql.OperationalError as failure:
-        if failure.args and failure.args[0] in _LOST:
+        if failure.args and failure.args[0] in LOST:
             raise _refusal(source, failure) from None
         raise
     finally:
         connection.close()
 
 
-_LOST = (1053, 2006, 2013, 2055)
+LOST = (1053, 2006, 2013, 2055)
 """The server shuts down, has gone away, was lost in the middle of a query."""
 
 
@@ -82,42 +82,66 @@ def _refusal(source: Source, failure: Exception) -> IngestError:
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What a pipeline has to know of a server before it starts."""
+    """What a pipeline has to know of a server before it starts. Of a server that is refused by its ``version``
+    alone, nothing else is read.
+    """
 
     version: str
-    log_bin: bool
-    binlog_format: str
-    row_image: str
-    row_metadata: str
-    row_value_options: str
-    gtid_mode: str
-    grants: frozenset[str]
-    tables: tuple[TableId, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of those in ``_VARIABLES`` the ones that it has, by name."""
+    grants: frozenset[str] = frozenset()
+    tables: tuple[TableId, ...] = ()
+
+    @property
+    def gtid_mode(self) -> str:
+        """ON, OFF, or between the two; OFF where a server does not say."""
+        return self.variables.get("gtid_mode", "OFF")
+
+
+_VARIABLES = (
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_value_options",
+    "binlog_transaction_compression",
+    "gtid_mode",
+)
 
 
 def server_facts(source: Source) -> ServerFacts:
-    """Read them, with the pipeline's own user."""
+    """Read them, with the pipeline's own user. A variable that a server lacks is no failure."""
     with connected(source) as cursor:
-        cursor.execute(
-            "SELECT VERSION(), @@log_bin, @@global.binlog_format, @@global.binlog_row_image, "
-            "@@global.binlog_row_metadata, @@global.binlog_row_value_options, @@gtid_mode"
-        )
+        cursor.execute("SELECT VERSION()")
         row = cursor.fetchone()
         assert row is not None
+        version = str(row[0])
+        if why_unknown(version):
+            return ServerFacts(version)
+        names = ", ".join(map(repr, _VARIABLES))
+        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+        variables = {str(name): str(value) for name, value in cursor.fetchall()}
         cursor.execute("SHOW GRANTS")
         grants = " ".join(str(grant[0]) for grant in cursor.fetchall()).upper()
         known = ("ALL PRIVILEGES", "RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT")
         return ServerFacts(
-            version=row[0],
-            log_bin=bool(row[1]),
-            binlog_format=row[2],
-            row_image=row[3],
-            row_metadata=row[4],
-            row_value_options=row[5],
-            gtid_mode=row[6],
+            version,
+            variables,
             grants=frozenset(grant for grant in known if grant in grants),
             tables=tuple(base_tables(cursor)),
         )
+
+
+def why_unknown(version: str) -> str:
+    """Why a server that calls itself so is none of which this pipeline knows what its binlog means; empty for MySQL
+    8.0 and later.
+    """
+    for other in ("MariaDB", "TiDB"):
+        if other.lower() in version.lower():
+            return f"is {other} ({version})"
+    major = re.match(r"\d+", version)
+    if major is None or int(major.group()) < 8:
+        return f"is of version {version}"
+    return ""
 
 
 def base_tables(cursor: Cursor) -> list[TableId]:
@@ -136,27 +160,17 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
     Debezium would find most of these later, in a task that fails after its PUT was accepted, and
     the missing SELECT not at all: its snapshot "succeeds" with no tables (facts.md A6).
     """
+    unknown = why_unknown(facts.version)
+    if unknown:
+        raise IngestError(
+            "E-MYSQL-VERSION",
+            f"The server at {source.host}:{source.port} {unknown}.",
+            means="What its binlog, its types and its DDL mean is known of MySQL 8.0 and later alone; nothing was "
+            "started.",
+            remedy="point `source.mysql` at a MySQL of version 8.0 or later.",
+        )
     server = f"MySQL at {source.host}:{source.port}"
-    wanted = {
-        "log_bin": (facts.log_bin, "start mysqld with `log_bin=binlog`"),
-        "binlog_format=ROW": (facts.binlog_format == "ROW", "SET PERSIST binlog_format = ROW"),
-        "binlog_row_image=FULL": (
-            facts.row_image == "FULL",
-            "SET PERSIST binlog_row_image = FULL",
-        ),
-        "binlog_row_value_options without PARTIAL_JSON": (
-            not facts.row_value_options,
-            "SET PERSIST binlog_row_value_options = ''",
-        ),
-    }
-    for name, (fits, remedy) in wanted.items():
-        if not fits:
-            raise IngestError(
-                "E-MYSQL-BINLOG",
-                f"{server} runs without {name}.",
-                means="Its binlog would not hold every change whole; nothing was started.",
-                remedy=f"{remedy}; sessions that were open before keep the old value.",
-            )
+    _refuse_binlog(server, facts.variables)
     if "ALL PRIVILEGES" not in facts.grants:
         for grant in ("RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT"):
             if grant not in facts.grants:
@@ -178,6 +192,36 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
             "without it MySQL hides them.",
         )
     return tables
+
+
+def _refuse_binlog(server: str, variables: Mapping[str, str]) -> None:
+    """Raise for a binlog that does not hold every change whole and at a place of its own."""
+    whole = "Its binlog would not hold every change whole; nothing was started."
+    ordered = (
+        "All changes of a transaction would arrive with one place in the log, which could not tell their order; "
+        "nothing was started."
+    )
+    wanted = {
+        "log_bin": ("ON", whole, "start mysqld with `log_bin=binlog`"),
+        "binlog_format": ("ROW", whole, "SET PERSIST binlog_format = ROW"),
+        "binlog_row_image": ("FULL", whole, "SET PERSIST binlog_row_image = FULL"),
+        "binlog_row_value_options": ("", whole, "SET PERSIST binlog_row_value_options = ''"),
+        "binlog_transaction_compression": (
+            "OFF",
+            ordered,
+            "SET PERSIST binlog_transaction_compression = OFF",
+        ),
+    }
+    for name, (value, means, remedy) in wanted.items():
+        # Without the last two a server writes as if they were off.
+        found = variables.get(name, value if value in ("", "OFF") else "no value")
+        if found.upper() != value:
+            raise IngestError(
+                "E-MYSQL-BINLOG",
+                f"{server} runs with {name}={found}" + (f", not {value}." if value else "."),
+                means=means,
+                remedy=f"{remedy}; sessions that were open before keep the old value.",
+            )
 
 
 def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
@@ -212,7 +256,8 @@ def reached(cursor: Cursor) -> Reached:
             "MySQL reports no binlog position.",
             remedy="start mysqld with `log_bin=binlog`.",
         )
-    return Reached(file_number(row[0]), int(row[1]), GtidSet.parse(str(row[4])))
+    gtids = str(row[4]) if len(row) > 4 else ""  # a server that is no MySQL may lack that column
+    return Reached(file_number(row[0]), int(row[1]), GtidSet.parse(gtids))
 
 
 def rotate_log(cursor: Cursor) -> None:

@@ -26,7 +26,7 @@ from ingest.errors import Exit, IngestError
 from ingest.names import resync_path
 from ingest.position import Position
 from ingest.storage import Files, files_at
-from ingest.topics import TableId, captured
+from ingest.topics import TableId
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one
@@ -112,7 +112,8 @@ def known_table(pipeline: Pipeline, name: str) -> TableId:
         raise IngestError(
             "E-RESYNC-TABLE", f"{failure}.", remedy="name it as `database.table`."
         ) from None
-    if wanted not in captured(mysql.server_facts(pipeline.source).tables, pipeline.source.tables):
+    source = pipeline.source
+    if wanted not in mysql.refuse_unfit(source, mysql.server_facts(source)):
         raise IngestError(
             "E-RESYNC-TABLE",
             f"{wanted} is not a table that this pipeline takes and its user may read.",
