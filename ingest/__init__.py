@@ -10,7 +10,9 @@ decode          ``envelope`` reads what all messages have, ``decode`` row images
                 in force: ``catalog`` holds the versions, ``mysql_types`` what each MySQL type becomes
 order           ``position`` is the total order of changes, ``epochs`` one log after another;
                 ``steps`` cuts a batch at its barriers; ``dedup`` recognises re-sent changes and picks
-                one winner per key; ``snapshots`` says what a snapshot that began again makes void
+                one winner per key; where several changes have one place (``ties``), MySQL's own log
+                says what they are (``binlog``); ``snapshots`` says what a snapshot that began again
+                makes void; ``set_aside`` keeps tables away that the lake has no place for
 apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads a statement, ``policy``
                 says whether it is followed, ``evolve`` what it does, ``pending`` finds one that no
                 change has followed; ``apply`` brings it to the tables (``table``, and
@@ -24,7 +26,8 @@ commit          ``commit`` makes each commit once, under the ``lease``, and chec
                 behind it
 begin, mend     ``startup`` gathers facts, ``progress`` decides; ``ahead`` fetches what the first batch
                 will read while Spark starts; ``upgrade`` brings over a lake that an earlier version has
-                filled; ``resync`` takes a table again
+                filled; ``resync`` takes a table again, ``retaking`` those of which it is not certain
+                what they hold
 observe, prove  ``changelog`` is the specification; ``ledger`` reads the manifest;
                 ``progress_report`` says how far a pipeline is, ``lake_plan`` what DDL that waits will
                 do; ``audit`` compares lake and source through ``fingerprint``

@@ -37,7 +37,7 @@ def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
                 "E-COLUMN-TYPE",
                 f"{version.table}: {unknown}, for which there is no exact place in the lake.",
                 means="The batch was not applied; its changes stay in Kafka.",
-                remedy="exclude the table with a `!` pattern, and report the type.",
+                remedy="exclude the table with a `!` pattern in `source.tables`, and report the type.",
                 exit_code=Exit.FAILED,
             ) from None
     return version

@@ -14,17 +14,19 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ingest.gtid import numbered
 from ingest.manifest import HighWater, Place
 from ingest.position import SQL_TYPE, Position
+from ingest.set_aside import Spans
 from ingest.steps import Attempt
 from ingest.topics import TableId
 
 HighWaters = Mapping[Place, HighWater]
 """Per topic partition, what is committed. See :class:`ingest.manifest.HighWater`."""
 
-RESENT, OBSOLETE, PAUSED = "resent", "obsolete", "paused"
-"""Why a change is passed over: it was applied before, or the newest TRUNCATE or snapshot of its
-table comes after it."""
+RESENT, OBSOLETE, PAUSED, UNREADABLE = "resent", "obsolete", "paused", "unreadable"
+"""Why a change is passed over: it was applied before; the newest TRUNCATE or snapshot of its table comes
+after it; it waits behind a DDL; or its table has a column then that has no place in the lake."""
 
 
 def literal(position: Position) -> Column:
@@ -45,24 +47,30 @@ def marked(
 ) -> DataFrame:
     """Adds ``passed_over string`` (see :data:`RESENT`, :data:`OBSOLETE`, or null) and ``regressed
     boolean``: a streamed change that its position calls re-sent and its GTID calls new, so some log
-    was replaced by another without our knowing.
+    was replaced by another without our knowing; and ``torn boolean``: another server sends it, and it is of
+    the very transaction that was applied last, perhaps in part, or of another tag of that server's, of
+    which the mark says nothing.
 
     Deterministic for a given batch: the high-water marks and floors are those of the manifest
     *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
     began anew, so that older marks say nothing of them.
     """
-    mark = _of_place(high_water)
+    mark = of_place(high_water)
     at = mark["position"]
-    own = F.substring_index("gtid", ":", -1).try_cast("bigint")
-    # How many transactions of one server a change comes after the mark; null for another server's.
-    ahead = F.when(F.substring_index("gtid", ":", 1) == mark["server"], own - mark["number"])
+    own = F.substring_index("gtid", ":", -1)
+    # All but the last: a tag may stand behind the server (see ``gtid.numbered``).
+    numbering = F.left("gtid", F.length("gtid") - F.length(own) - 1)
+    # How many transactions of one numbering a change comes after the mark; null for another one's.
+    ahead = F.when(numbering == mark["numbering"], own.try_cast("bigint") - mark["number"])
+    same_server = F.substring_index("gtid", ":", 1) == F.substring_index(mark["numbering"], ":", 1)
     older = streamed() & (F.col("position") <= at)
     other = streamed() & (F.col("position.epoch") > at["epoch"]) & (at["epoch"] >= restart)
     resent = _holds(F.col("offset") < mark["offset"]) | _holds(older) | _holds(other & (ahead <= 0))
     regressed = _holds(older & (F.col("offset") >= mark["offset"]) & (ahead > 0))
     obsolete = _holds(F.col("position") < _of_table(floors))
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
-    return changes.withColumn("passed_over", reason).withColumn("regressed", regressed)
+    torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
+    return changes.withColumns({"passed_over": reason, "regressed": regressed, "torn": torn})
 
 
 def _holds(condition: Column) -> Column:
@@ -71,10 +79,10 @@ def _holds(condition: Column) -> Column:
 
 # Looked up in one literal each: a condition per table would have to be built, analysed and evaluated for
 # every table of every batch.
-_MARK = f"struct<offset: bigint, position: {SQL_TYPE}, server: string, number: bigint>"
+_MARK = f"struct<offset: bigint, position: {SQL_TYPE}, numbering: string, number: bigint>"
 
 
-def _of_place(high_water: HighWaters) -> Column:
+def of_place(high_water: HighWaters) -> Column:
     """The mark of a change's topic partition; null without one."""
     marks = {
         f"{topic}/{partition}": {
@@ -98,11 +106,11 @@ def _literal(values: Mapping[str, object], type_: str) -> Column:
 
 
 def _transaction(gtid: str) -> dict[str, object]:
-    """Server and number of a GTID: a server numbers its transactions in the order of its log, so the newest
+    """Numbering and number of a GTID: a server numbers its transactions in the order of its log, so the newest
     number says it all.
     """
-    server, _, number = gtid.rpartition(":")
-    return {"server": server, "number": int(number)} if number.isdigit() else {}
+    found = numbered(gtid)
+    return {"numbering": found[0], "number": found[1]} if found else {}
 
 
 def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataFrame:
@@ -113,6 +121,19 @@ def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataF
     behind = _holds(F.col("position") >= at)
     reason = F.when(behind, PAUSED).otherwise(F.col("passed_over"))
     return marked_changes.withColumn("passed_over", reason)
+
+
+def set_aside(marked_changes: DataFrame, spans: Spans) -> DataFrame:
+    """Marks (``passed_over``) the changes that cannot be read and that no rule has passed over yet."""
+    for table, those in spans.items():
+        here = (F.col("database") == table.database) & (F.col("table") == table.name)
+        within = F.lit(False)
+        for span in those:
+            since = F.col("position") >= literal(span.start)
+            within |= since & (F.col("position") < literal(span.end)) if span.end else since
+        reason = F.coalesce("passed_over", F.when(here & _holds(within), UNREADABLE))
+        marked_changes = marked_changes.withColumn("passed_over", reason)
+    return marked_changes
 
 
 def fresh(marked_changes: DataFrame) -> DataFrame:

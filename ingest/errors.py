@@ -57,3 +57,16 @@ class IngestError(Exception):
     def as_json(self) -> dict[str, str]:
         """The same sentence for ``--json``: code, what, means, remedy."""
         return {"code": self.code, "what": self.what, "means": self.means, "remedy": self.remedy}
+
+
+_TABLE = "table of ingest"
+
+
+def of_table(failure: BaseException, table: str) -> None:
+    """Note which table an exception is about; what handles it knows no tables."""
+    vars(failure)[_TABLE] = table
+
+
+def table_of(failure: BaseException) -> str:
+    """The table that was noted; empty for none."""
+    return str(vars(failure).get(_TABLE, ""))

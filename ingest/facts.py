@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest import dedup, envelope
 from ingest.epochs import Epoch, newest_restart
 from ingest.errors import Exit, IngestError
 from ingest.manifest import Entry, HighWater, Place
+from ingest.position import Position
 from ingest.steps import TableFacts
+from ingest.ties import Tie
 from ingest.topics import TableId
 
 
@@ -26,6 +29,12 @@ class Counts:
     regressed: int
     waiting: Mapping[Place, int] = field(default_factory=dict)
     """Where the changes begin that wait behind a DDL, as a policy says."""
+    torn: Mapping[TableId, Position] = field(default_factory=dict)
+    """The newest place of changes of which it is not known whether another server sends them again
+    (``dedup.marked``), by table.
+    """
+    unreadable: Mapping[TableId, Position] = field(default_factory=dict)
+    """The newest place of changes that were set aside, as nothing in the lake could hold them, by table."""
 
 
 def marked(
@@ -70,8 +79,56 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
             for row in found
             if row["waiting"] is not None
         },
+        torn=_newest(found, "torn"),
+        unreadable=_newest(found, "unreadable"),
     )
     return TableFacts.combine(row for row in found if row["changes"]), counts
+
+
+def ties(changes: DataFrame, marks: dedup.HighWaters) -> list[Tie]:
+    """Where streamed changes do not stand behind those before them, from columns of ``envelope.changes``.
+    ``marks``: of what was applied before the batch.
+    """
+    mark, place = dedup.of_place(marks), F.col("position")
+    here = changes.filter(F.col("reason").isNull() & dedup.streamed())
+    here = here.filter(F.col("offset") >= F.coalesce(mark["offset"], F.lit(0)))
+    in_order = Window.partitionBy("topic", "partition").orderBy("offset")
+    before, applied = F.col("before"), F.col("applied")
+    same = _same_byte(place, before) | _same_byte(place, applied)
+    at = F.struct(
+        "position.epoch", "position.file", F.when(same, F.col("position.pos")).alias("pos")
+    )
+    rows = (
+        here.select("database", "table", "topic", "partition", "offset", "position")
+        .withColumn("before", F.lag("position").over(in_order))
+        .withColumn("applied", dedup.of_place(marks)["position"])
+        .filter((place <= before) | (place <= applied))
+        .groupBy("database", "table", at.alias("at"))
+        .agg(F.max("position").alias("position"), F.bool_or(same).alias("same"))
+        .collect()
+    )
+    return [_tie(row.asDict(recursive=True)) for row in rows]
+
+
+def _same_byte(one: Column, other: Column) -> Column:
+    """True for two positions at one byte of one log, of which the first is no later one."""
+    fields = ("epoch", "file", "pos")
+    alike = [one[field] == other[field] for field in fields]
+    return F.coalesce(alike[0] & alike[1] & alike[2] & (one <= other), F.lit(False))
+
+
+def _tie(row: Mapping[str, Any]) -> Tie:
+    table = TableId(row["database"], row["table"])
+    return Tie(table, Position.from_mapping(row["position"]), row["same"])
+
+
+def _newest(found: Sequence[Mapping[str, Any]], which: str) -> dict[TableId, Position]:
+    newest: dict[TableId, Position] = {}
+    for row in found:
+        if row[which]:
+            table, at = TableId(row["database"], row["table"]), Position.from_mapping(row[which])
+            newest[table] = max(at, newest.get(table, at))
+    return newest
 
 
 @lru_cache(maxsize=2)
@@ -79,6 +136,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
     """Built once for the JVM that they belong to: an application's."""
     fresh = F.col("passed_over").isNull()
     paused = F.coalesce(F.col("passed_over") == dedup.PAUSED, F.lit(False))
+    unreadable = F.coalesce(F.col("passed_over") == dedup.UNREADABLE, F.lit(False))
     position = F.when(fresh, F.col("position"))
     streamed = F.when(fresh & dedup.streamed(), F.col("position"))
     snapshot_row = (
@@ -89,9 +147,11 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
     return (
         F.count_if(fresh).alias("changes"),
         F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
-        F.count_if(~fresh & ~paused).alias("passed_over"),
+        F.count_if(~fresh & ~paused & ~unreadable).alias("passed_over"),
+        F.max(F.when(unreadable, F.col("position"))).alias("unreadable"),
         F.min(F.when(paused, F.col("offset"))).alias("waiting"),
         F.count_if("regressed").alias("regressed"),
+        F.max(F.when(F.col("torn"), F.col("position"))).alias("torn"),
         F.min(position).alias("low"),
         F.max(position).alias("high"),
         F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),

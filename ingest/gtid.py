@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GtidSet:
-    """A GTID set such as ``uuid:1-5:8,uuid2:1``, normalised: sorted, disjoint, closed intervals."""
+    """A GTID set such as ``uuid:1-5:8,uuid2:1``, normalised: sorted, disjoint, closed intervals.
+
+    A server numbers the transactions of each tag from 1 on, so they are kept apart: ``uuid:tag``.
+    """
 
     intervals: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = ()
 
@@ -22,13 +25,17 @@ class GtidSet:
             source, *ranges = part.split(":")
             if not ranges:
                 raise ValueError(f"not a GTID set: {text!r}")
-            tag = source.lower()
+            numbering = source.lower()
             for item in ranges:
-                if not item[0].isdigit():  # a tagged GTID, MySQL 8.3+: uuid:tag:1-5
-                    tag = f"{source.lower()}:{item}"
+                if not item[
+                    :1
+                ].isdigit():  # a tag (MySQL 8.3+), of all ranges behind it: uuid:1-5:tag:1-3
+                    if not item:
+                        raise ValueError(f"not a GTID set: {text!r}")
+                    numbering = f"{source.lower()}:{item.lower()}"
                     continue
                 first, _, last = item.partition("-")
-                found.setdefault(tag, []).append((int(first), int(last or first)))
+                found.setdefault(numbering, []).append((int(first), int(last or first)))
         return cls(tuple((uuid, _merged(found[uuid])) for uuid in sorted(found)))
 
     def __iter__(self) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
@@ -63,6 +70,14 @@ class GtidSet:
             ":".join([uuid, *(f"{a}-{b}" if a != b else str(a) for a, b in ranges)])
             for uuid, ranges in self
         )
+
+
+def numbered(gtid: str) -> tuple[str, int] | None:
+    """The numbering that one transaction's GTID belongs to and its number there: ``uuid:9`` is the ninth of
+    ``uuid``, ``uuid:tag:9`` (MySQL 8.3+) the ninth of ``uuid:tag``. None for what is no GTID, such as an empty text.
+    """
+    numbering, _, number = gtid.rpartition(":")
+    return (numbering, int(number)) if numbering and number.isdigit() else None
 
 
 def _merged(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

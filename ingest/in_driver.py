@@ -101,6 +101,8 @@ class _Found:
     bytes: int = 0
     _pieces: dict[Place, list[_Piece]] = field(default_factory=dict)
     _begun: deque[_Begun] = field(default_factory=deque)
+    _newest: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
+    """Where each partition's streamed changes were by then: a ``high_water``."""
 
     def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
         """Some records of any partitions, each partition's in a thread, while the next ones are fetched."""
@@ -116,9 +118,12 @@ class _Found:
             piece = one.future.result()
             if isinstance(piece, str):
                 self.others[one.place[0]] = piece
-            else:
-                self._pieces.setdefault(one.place, []).append(piece)
-                self.bytes += piece.rows.nbytes
+                continue
+            if not arrow_facts.follows(self._newest.get(one.place), piece.facts):
+                self.others[one.place[0]] = "sent again"
+            self._newest[one.place] = piece.facts["high_water"] or self._newest.get(one.place)
+            self._pieces.setdefault(one.place, []).append(piece)
+            self.bytes += piece.rows.nbytes
 
     def _read(self, place: Place, records: pa.Table) -> _Piece | str:
         layout, offsets = self.layouts[place[0]], records["offset"]
@@ -130,6 +135,7 @@ class _Found:
                 raise UnfitError("of two epochs")
             changes = arrow_records.read(records, layout, first)
             arrow_facts.refuse_unnamed(changes.notes)
+            arrow_facts.refuse_repeated(changes.notes)
             arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
         except UnfitError as unfit:
             return str(unfit)

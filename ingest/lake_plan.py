@@ -159,7 +159,8 @@ def _effect(
         keyed = bool(version.key)
         plan = evolve.plan(held, version, previous.columns, keyed=keyed, profile=profile)
     except UnknownType as unknown:
-        return Effect(name, version.ddl, ("refused",), str(unknown))
+        why = f"{unknown}; the table is set aside from there on, the others go on"
+        return Effect(name, version.ddl, ("refused",), why)
     costs: list[Cost] = []
     written = 0
     if isinstance(plan, evolve.Rewrite):

@@ -11,7 +11,7 @@ own numbers begin again at 0 with each checkpoint, and a lost checkpoint must no
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -342,3 +342,19 @@ def drained(
         place: (start, max(end, ends.get(place, end)) if place[0] in topics else end)
         for place, (start, end) in taken.items()
     }
+
+
+def with_drained(
+    newest: Entry | None,
+    taken: Mapping[Place, tuple[int, int]],
+    ends: Callable[[Sequence[str]], Mapping[Place, int]],
+) -> Mapping[Place, tuple[int, int]]:
+    """The same ranges, the old partitions' taken to their end where a topic has a new one.
+
+    A key may have moved there. Whatever of it stands in its old partition was written before
+    anything in the new one, so a batch that holds all of the old partitions' records holds the
+    key's changes together, and their positions order them. The checkpoint is then behind the
+    manifest, which the next batch notices and mends.
+    """
+    topics = grown(newest, taken)
+    return drained(taken, topics, ends(sorted(topics))) if topics else taken

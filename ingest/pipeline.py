@@ -7,7 +7,7 @@ is a stage that has a module of its own name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -18,20 +18,24 @@ from ingest import collected, manifest, pending, policy, snapshots, states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
+from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.epochs import Epoch
+from ingest.errors import of_table
 from ingest.facts import regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
 from ingest.maintenance import Maintenance
-from ingest.manifest import Entry, Kind
+from ingest.manifest import Entry, Gap, Kind, TableState
 from ingest.names import app_id
-from ingest.ports import Log, Ranges, Schemas
+from ingest.ports import Binlog, Log, Schemas
 from ingest.position import Position
 from ingest.publishing import Publisher
-from ingest.reading import Reader, Reading, special
+from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
+from ingest.retaking import Retaking
+from ingest.set_aside import Admission, Spans
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
 from ingest.start_facts import Note
@@ -58,6 +62,7 @@ class Batches:
         newest: Entry | None,
         report: Callable[[BatchReport], None],
         requests: Requests,
+        binlog: Binlog,
         epochs: Sequence[Epoch] = (),
     ) -> None:
         self.pipeline = pipeline
@@ -71,6 +76,8 @@ class Batches:
         self._schemas = schemas
         self._committer = committer
         self._requests = requests
+        self._again = Retaking(pipeline, requests, binlog)
+        self._admission = Admission(pipeline.lake.profile)
         self._awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
@@ -78,7 +85,9 @@ class Batches:
         # own, and sessions cloned from it would pile up batch by batch.
         self._applier = Applier(pipeline, session, committer)
         self._held = HeldBack(session, pipeline.lake.path, committer)
-        self._reader = Reader(pipeline, log, self._pool, epochs)
+        self._reader = Reader(
+            pipeline, log, self._pool, epochs, self._held, collects=self._applier.collects
+        )
         self._published = Publisher(session, pipeline.lake.path, committer)
         self._maintenance = Maintenance(
             pipeline.lake.path, pipeline.lake.history_hours, pipeline.lake.history_versions
@@ -99,7 +108,7 @@ class Batches:
             return
         if not manifest.continues(self.newest, ranges):
             raise StaleCheckpointError
-        taken = self._drained(ranges)
+        taken = manifest.with_drained(self.newest, ranges, self._log.ends)
         if late or taken != ranges:
             # Late: all of it was late to Spark, which dropped it before calling us.
             self._keep_state(batch)
@@ -115,17 +124,6 @@ class Batches:
         if self.pipeline.dedup.keeps_state:
             batch.write.format("noop").mode("overwrite").save()
 
-    def _drained(self, ranges: Ranges) -> Ranges:
-        """The same ranges, the old partitions' taken to their end where a topic has a new one.
-
-        A key may have moved there. Whatever of it stands in its old partition was written before
-        anything in the new one, so a batch that holds all of the old partitions' records holds the
-        key's changes together, and their positions order them. The checkpoint is then behind the
-        manifest, which the next batch notices and mends.
-        """
-        grown = manifest.grown(self.newest, ranges)
-        return manifest.drained(ranges, grown, self._log.ends(sorted(grown))) if grown else ranges
-
     def finish(self, note: Note) -> None:
         """A batch that was torn: some tables hold their part, the manifest has no row.
 
@@ -134,7 +132,7 @@ class Batches:
         """
         if note.cleanup:
             name, below = note.cleanup
-            self._clean_up(Cleanup(TableId.parse(name), below), note)
+            self._clean_up(Cleanup(TableId.parse(name), below), note=note)
         elif note.replay:
             self._replay(note)
             if self._next == note.batch_id:  # all but its row of the manifest was there
@@ -150,11 +148,8 @@ class Batches:
         return self._next - before
 
     def _replay(self, note: Note) -> None:
-        waiting = self._held.records(note.batch_id)
-        if waiting is not None:
-            self._schemas.read_to_end()
-            records, tables = waiting
-            self._work(records, note, tables)
+        if (waiting := self._held.records(note.batch_id)) is not None:
+            self._work(waiting[0], note, waiting[1])
 
     def rewind(self, entry: Entry) -> None:
         """Publish where topics go on from now, without any change."""
@@ -171,16 +166,16 @@ class Batches:
         below it is complete in Kafka; where its topic ends then, its rows end. Once that much is
         applied, rows older than the snapshot did not occur in it.
         """
-        newest = self.newest
-        if newest is None:
+        if (newest := self.newest) is None:
             return
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
         streamed = max((position for position in known if position), default=None)
         if streamed is not None:
             self._apply_ddl(streamed)
-        for cleanup in snapshots.awaited(self._schemas.catalog, newest.tables):
+        catalog, _ = self._admission.of(self._schemas.catalog)
+        for cleanup in snapshots.awaited(catalog, newest.tables):
             if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
-                self._settle(cleanup)
+                self._clean_up(cleanup)
         for request in self._requests.look():
             if self._complete(request):
                 self.replay()  # what waited for the table is void by now, or free to go on
@@ -188,9 +183,8 @@ class Batches:
     def _apply_ddl(self, streamed: Position) -> None:
         """DDLs that no change of their table has followed yet, once all before them is applied."""
         assert self.newest is not None
-        self._schemas.read_to_end()
         tables = self.newest.tables
-        catalog, barriers = policy.governed(self._schemas.catalog, tables, self.pipeline.rules)
+        catalog, barriers = self._governed(tables)
         policy.refuse(barriers)
         waiting = pending.pending(catalog, tables, streamed, barriers)
         ready = {
@@ -205,44 +199,51 @@ class Batches:
     def _complete(self, request: Request) -> bool:
         """A table that was taken again: done once its snapshot is whole and applied."""
         assert self.newest is not None
-        table = TableId.parse(request.table)
         state = self.newest.tables.get(request.table)
-        if not self._requests.is_complete(request):
-            done = False
-        elif state is None:  # the source's table is empty, and so is ours
-            done = True
+        whole = self._again.whole(request, state)
+        if whole is None:
+            return False
+        cleanup, asked = whole
+        if not (
+            self._is_applied(replace(cleanup, below=request.below)) and self._is_applied(cleanup)
+        ):
+            return False
+        if state is None:
+            self._close(cleanup)
         else:
-            # Without a first row nothing was read: the source's table is empty, and older rows go.
-            begins, asked = state.reread, request.below
-            if request.kind == "BLOCKING" and not self._requests.was_empty(request):
-                # Its rows' own position; older ones went when they came. A gap behind it stays open.
-                begins = asked = state.floor or request.below
-            cleanup = Cleanup(table, begins or request.below)
-            done = self._is_applied(Cleanup(table, request.below)) and self._is_applied(cleanup)
-            if done:
-                self._settle(cleanup, asked)
-        if done:
-            self._requests.done(request)
-            # A DDL that came after the request may have opened another gap.
-            self._requests.ask(sorted({gap.table for gap in self.newest.gaps if gap.is_open}))
-        return done
+            self._clean_up(cleanup, asked)
+        self._requests.done(request)
+        # A DDL that came after the request may have opened another gap.
+        self.ask_again(self.newest.gaps)
+        return True
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
         assert self.newest is not None
         return self._awaited.is_applied(cleanup, self.newest)
 
-    def _settle(self, cleanup: Cleanup, asked: Position | None = None) -> None:
-        place = (str(cleanup.table), cleanup.below)
-        self._clean_up(cleanup, Note(self._next, self.checkpoint_id, cleanup=place), asked)
+    def _close(self, cleanup: Cleanup) -> None:
+        """The gaps of a table of which there is no row, here or at the source."""
+        entry = self._without_changes("cleanup")
+        gaps = snapshots.closed(entry.gaps, cleanup, cleanup.below)
+        if gaps != entry.gaps:
+            self._publish(replace(entry, gaps=gaps))
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
-        self._schemas.read_to_end()
-        self._applier.create_missing(self._schemas.catalog)
+        self._applier.create_missing(self._readable[0])
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def _readable(self) -> tuple[Catalog, Spans]:
+        self._schemas.read_to_end()
+        return self._admission.of(self._schemas.catalog)
+
+    def ask_again(self, gaps: Sequence[Gap]) -> None:
+        """For the tables of open gaps."""
+        self._again.ask(gaps, self._readable[1])
 
     @property
     def _next(self) -> int:
@@ -261,20 +262,22 @@ class Batches:
         reached("batch_started", note.batch_id)
         self._schemas.read_to_end()
         states_before, rules = previous.tables if previous else {}, self.pipeline.rules
-        seen = self._schemas.catalog, self._schemas.offset
-        catalog, note = policy.in_force(note, *seen, states_before, rules)
+        catalog, aside = self._admission.of(self._schemas.catalog, note.schema_offset)
+        catalog, note = policy.in_force(note, catalog, self._schemas.offset, states_before, rules)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         watch.done("schemas")
         touched = list(manifest.filled(note.ranges))
         identity = self._identity("quarantine", work.checkpoint_id, work.batch_id, work.note)
-        left = self._left(note, {topic for topic, _ in touched}, late=late)
         try:
-            read = self._reader.read(batch, note, catalog, previous, waiting, watch, left)
+            read = self._reader.read(
+                batch, note, catalog, aside, previous, waiting, watch, late=late
+            )
             counts = read.counts
             facts = {**pending.without_changes(note.ddl, catalog, states_before), **read.facts}
             facts = policy.ruled(facts, rules)
             if counts.regressed:
                 raise regression(counts.regressed, previous)
+            doubts = self._again.doubts(read, aside, previous)
             tables = self._applier.prepare(read.fresh, read.rows, facts, catalog, previous)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
@@ -305,6 +308,7 @@ class Batches:
                     topic_ids=self._log.topic_ids(names) if names else {},
                     topic=self.pipeline.topic,
                     waiting=counts.waiting,
+                    doubts=doubts,
                 ),
                 batch_id=note.batch_id + further_numbers(tables),
                 term=self._committer.term,
@@ -325,16 +329,7 @@ class Batches:
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
-        self._follow_up(entry, applied)
-
-    def _left(self, note: Note, topics: set[str], *, late: bool) -> dict[str, str]:
-        """Topics that Spark has to read, which has all the rules, each with why."""
-        why = special(note, late=late, keeps_state=self.pipeline.dedup.keeps_state)
-        if not self._applier.collects:
-            why = ""
-        elif why is None:
-            topics, why = topics & self._held.topics(note.batch_id), "a key waits in quarantine"
-        return dict.fromkeys(topics, why)
+        self._follow_up(entry, aside)
 
     def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
         """Set aside what cannot be applied; returns how many changes."""
@@ -345,11 +340,12 @@ class Batches:
         bad = collected.look(read.fresh, others, self._pool, collect=collect)
         return self._held.take(read.changes, others, bad, identity)
 
-    def _follow_up(self, entry: Entry, applied: Sequence[Applied]) -> None:
+    def _follow_up(self, entry: Entry, aside: Spans) -> None:
         """What a crash may leave undone: the next start asks for the tables of all open gaps, and offsets
         may lag.
         """
-        self._requests.ask(sorted(str(one.table) for one in applied if one.unknown))
+        self._again.say(entry, aside)
+        self._again.ask(entry.gaps, aside)
         self._log.publish(entry.ends)
         reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry, self._maintenance.done()))
@@ -357,25 +353,33 @@ class Batches:
 
     def barred(self) -> frozenset[str]:
         """Tables that a policy holds before a DDL, by what the lake has applied."""
-        self._schemas.read_to_end()
-        tables = self.newest.tables if self.newest else {}
-        _, barriers = policy.governed(self._schemas.catalog, tables, self.pipeline.rules)
+        _, barriers = self._governed(self.newest.tables if self.newest else {})
         return frozenset(map(str, barriers))
+
+    def _governed(
+        self, tables: Mapping[str, TableState]
+    ) -> tuple[Catalog, dict[TableId, policy.Barrier]]:
+        return policy.governed(self._readable[0], tables, self.pipeline.rules)
 
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""
         futures = [self._pool.submit(self._applier.apply, table, work) for table in tables]
         wait(futures)  # all of them: a replay must not meet a thread of its own past
-        applied = [future.result() for future in futures]
+        for table, future in zip(tables, futures, strict=True):
+            if failure := future.exception():
+                of_table(failure, str(table.facts.table))
+                raise failure
         reached("tables_committed", work.batch_id)
-        return applied
+        return [future.result() for future in futures]
 
-    def _clean_up(self, cleanup: Cleanup, note: Note, asked: Position | None = None) -> None:
-        newest = self.newest
+    def _clean_up(
+        self, cleanup: Cleanup, asked: Position | None = None, note: Note | None = None
+    ) -> None:
+        newest, name = self.newest, str(cleanup.table)
         assert newest is not None
+        note = note or Note(self._next, self.checkpoint_id, cleanup=(name, cleanup.below))
         started = time.monotonic()
         entry = self._without_changes("cleanup")
-        name = str(cleanup.table)
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         applied = self._applier.clean_up(cleanup, work)
         settled = snapshots.settled(entry.tables[name], cleanup)

@@ -1,8 +1,8 @@
-"""What the spine asks of the outside: the change log, and the schemas of its tables."""
+"""What the spine asks of the outside: the change log, the schemas of its tables, and MySQL's own log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 
 from ingest.catalog import Catalog
 from ingest.manifest import Place
+from ingest.position import Position
+from ingest.ties import Event
 
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""
@@ -63,3 +65,12 @@ class Log(Protocol):
 
     def publish(self, ends: Mapping[Place, int]) -> None:
         """Commit the consumer group's offsets, for ordinary lag tools."""
+
+
+class Binlog(Protocol):
+    """MySQL's own log."""
+
+    def events(self, places: Collection[Position]) -> Mapping[Position, Event]:
+        """What stands at these places, those left out of which MySQL no longer has the log. Raises ``IngestError``
+        where the server is away.
+        """

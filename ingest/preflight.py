@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ingest import kafka, mysql, topics
 from ingest.config import Pipeline
+from ingest.epoch_registry import EpochRegistry
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
 from ingest.names import table_folder
@@ -75,9 +76,16 @@ def refuse_away_lake(pipeline: Pipeline) -> None:
     """Before an audit: every part answers, and there is a lake to compare."""
     mysql.refuse_unfit(pipeline.source, mysql.server_facts(pipeline.source))
     kafka.refuse_away(pipeline)
-    if Ledger(pipeline.lake.path).last() is None:
-        raise IngestError(
-            "E-AUDIT-NO-LAKE",
-            f"There is no batch in the lake {pipeline.lake.path} yet.",
-            remedy="run the pipeline first: `ingest run FILE --once`.",
-        )
+    if Ledger(pipeline.lake.path).last() is not None:
+        return
+    begun = bool(EpochRegistry(pipeline).known())
+    raise IngestError(
+        "E-AUDIT-NO-LAKE",
+        f"A run has begun to fill the lake {pipeline.lake.path}, but has published no batch yet."
+        if begun
+        else f"There is no batch in the lake {pipeline.lake.path} yet.",
+        means="There is nothing to compare.",
+        remedy="let the run come to its first batch; if it ended before, mend what it said at its end."
+        if begun
+        else "run the pipeline first: `ingest run FILE --once`.",
+    )

@@ -11,11 +11,11 @@ from ingest.config import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.errors import IngestError
 from ingest.ledger import Ledger
-from ingest.manifest import Entry
+from ingest.manifest import Entry, Gap
 from ingest.resync import Requests
 from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
-from ingest.topics import TableId
+from ingest.topics import TableId, captured
 from ingest.waiting_list import Waiting, waiting_list
 
 
@@ -84,11 +84,17 @@ class ProgressReport:
     """Tables that are being taken again."""
     waiting: tuple[Waiting, ...] = ()
     """What waits in quarantine."""
+    excluded: frozenset[str] = frozenset()
+    """Tables with a gap that the pipeline file takes no more: they stay as they are, and nothing is missing."""
 
     @property
     def open_gaps(self) -> int:
-        """Losses in Kafka whose table was not taken again yet."""
-        return sum(gap.is_open for gap in (self.newest.gaps if self.newest else ()))
+        """Losses in Kafka, and what else the lake lacks, whose table was not taken again yet."""
+        return sum(self.is_open(gap) for gap in (self.newest.gaps if self.newest else ()))
+
+    def is_open(self, gap: Gap) -> bool:
+        """True until the table was taken again, or is none of the pipeline's any more."""
+        return gap.is_open and gap.table not in self.excluded
 
     @property
     def pending(self) -> int:
@@ -121,7 +127,7 @@ class ProgressReport:
                     "topic": gap.topic,
                     "offsets": [gap.start, gap.end],
                     "reason": gap.reason,
-                    "open": gap.is_open,
+                    "open": self.is_open(gap),
                 }
                 for gap in (newest.gaps if newest else ())
             ],
@@ -148,10 +154,13 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     """Ask MySQL, Connect, Kafka and the manifest. Raises :class:`IngestError` when one is away."""
     kafka.refuse_away(pipeline)
     ledger = Ledger(pipeline.lake.path)
+    newest = ledger.last()
+    named = {gap.table for gap in (newest.gaps if newest else ())}
+    taken = captured(map(TableId.parse, named), pipeline.source.tables)
     return ProgressReport(
         pipeline=pipeline.name,
-        newest=ledger.last(),
-        tables=pending(pipeline, ledger.last()),
+        newest=newest,
+        tables=pending(pipeline, newest),
         missing=not_delivered(pipeline),
         connector=connector_health(pipeline),
         total_changes=ledger.total_changes(),
@@ -160,6 +169,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         if is_local(pipeline.lake.path)
         else (),
         waiting=tuple(waiting_list(pipeline.lake.path)),
+        excluded=frozenset(named - {str(table) for table in taken}),
     )
 
 

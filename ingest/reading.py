@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ingest import dedup, facts, held_back, in_driver
+from ingest import dedup, envelope, facts, held_back, in_driver
 from ingest.admission import admitted
 from ingest.arrow_json import Layout
 from ingest.catalog import Catalog, SchemaVersion
@@ -17,13 +17,16 @@ from ingest.config import Pipeline
 from ingest.decode import RowSchema
 from ingest.epochs import Epoch
 from ingest.facts import Counts
+from ingest.held_back import HeldBack
 from ingest.in_driver import Read
 from ingest.kept import free, keep
 from ingest.manifest import Entry, Place, TableState, filled
 from ingest.ports import Log, parts
+from ingest.set_aside import Spans
 from ingest.stages import Stopwatch
 from ingest.start_facts import Note
 from ingest.steps import TableFacts, steps
+from ingest.ties import Tie
 from ingest.topics import TableId
 
 
@@ -38,6 +41,8 @@ class Reading:
     rows: Mapping[TableId, pa.Table]
     changes: DataFrame | None
     left: Mapping[str, str] = field(default_factory=dict)
+    ties: Sequence[Tie] = ()
+    """Changes that were sent again, or are others at the same place."""
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -53,6 +58,9 @@ class Reader:
     log: Log
     pool: Executor
     epochs: Sequence[Epoch]
+    held: HeldBack
+    collects: bool
+    """True when changes are wanted in the driver at all."""
     _layouts: dict[TableId, Layout] = field(default_factory=dict)
     _kept: list[DataFrame] = field(default_factory=list)
 
@@ -61,15 +69,18 @@ class Reader:
         batch: DataFrame,
         note: Note,
         catalog: Catalog,
+        aside: Spans,
         previous: Entry | None,
         waiting: Sequence[TableId],
         watch: Stopwatch,
-        left: Mapping[str, str],
+        *,
+        late: bool,
     ) -> Reading:
-        """``waiting``: tables of which changes waited that are taken in now; ``left``: topics that Spark has to
-        read, with why. Stages: ``read`` in the driver, ``decode`` by Spark.
+        """``aside``: what cannot be read; ``waiting``: tables of which changes waited that are taken in now;
+        ``late``: all of it was late to Spark. Stages: ``read`` in the driver, ``decode`` by Spark.
         """
         touched = list(filled(note.ranges))
+        left = self._left(note, {topic for topic, _ in touched}, late=late)
         read, others = Read(), dict(left)
         if plain := {topic for topic, _ in touched} - left.keys():
             read, others = self._in_driver(note, catalog, previous, plain, left)
@@ -81,18 +92,41 @@ class Reader:
             batch = self.log.read(ranges)
             touched = [place for place in touched if place[0] in others]
             note = replace(note, ranges=ranges)
-        changes = self._by_spark(batch, note, catalog, previous, waiting, touched)
+        changes = self._by_spark(batch, note, catalog, previous, waiting, touched, aside)
         found, counts = facts.gather(changes)
         watch.done("decode")
         both = dict(sorted({**found, **read.facts}.items()))
         counts = replace(counts, changes=counts.changes + _counts(read.facts).changes)
-        return Reading(both, counts, read.rows, changes, others)
+        streamed = counts.passed_over or any(one.high_water for one in found.values())
+        looked = streamed or self.pipeline.dedup.keeps_state
+        ties = self._ties(changes, note, previous, touched) if looked else []
+        return Reading(both, counts, read.rows, changes, others, ties)
+
+    def _ties(
+        self, changes: DataFrame, note: Note, previous: Entry | None, touched: Sequence[Place]
+    ) -> list[Tie]:
+        """What waited in quarantine was looked at when it came."""
+        if note.replay:
+            return []
+        if self.pipeline.dedup.keeps_state:  # which has dropped what came again
+            changes = envelope.changes(self.log.read(note.ranges), self.epochs)
+        marks = previous.high_water if previous else {}
+        return facts.ties(changes, {place: marks[place] for place in touched if place in marks})
 
     def release(self) -> None:
         """Free what was kept for a batch."""
         for frame in self._kept:
             free(frame)
         self._kept = []
+
+    def _left(self, note: Note, topics: set[str], *, late: bool) -> dict[str, str]:
+        """Topics that Spark has to read, which has all the rules, each with why."""
+        why = special(note, late=late, keeps_state=self.pipeline.dedup.keeps_state)
+        if not self.collects:
+            why = ""
+        elif why is None:
+            topics, why = topics & self.held.topics(note.batch_id), "a key waits in quarantine"
+        return dict.fromkeys(topics, why)
 
     def _by_spark(
         self,
@@ -102,12 +136,13 @@ class Reader:
         previous: Entry | None,
         waiting: Sequence[TableId],
         touched: Sequence[Place],
+        aside: Spans,
     ) -> DataFrame:
         by = self.pipeline.dedup.by
         if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
             batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
         marked = facts.marked(batch, self.epochs, previous, touched, by)
-        marked = dedup.paused(marked, note.paused)
+        marked = dedup.set_aside(dedup.paused(marked, note.paused), aside)
         states = previous.tables if previous else {}
         changes = keep(held_back.replayable(marked, catalog, states, waiting))
         self._kept.append(changes)

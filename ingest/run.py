@@ -16,14 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException, StreamingQueryException
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import kafka, mysql, resync, session, source, startup
 from ingest.ahead import Ahead
 from ingest.batch_report import BatchReport
+from ingest.binlog import MySqlLog
 from ingest.commit import Committer
 from ingest.config import Pipeline
 from ingest.connector import Connector
@@ -154,19 +155,17 @@ class Run:
                 ended = self._stream(
                     spark, committer, supervisor, ahead, once=once, from_beginning=from_beginning
                 )
-            except (IngestError, PySparkException, Py4JJavaError) as failure:
-                ended = again(failure, self.log)
             except (Py4JNetworkError, ConnectionRefusedError):
                 raise spark_died(self.log) from None
-            except Py4JError:
-                if session.has_died(spark):  # in the middle of a call
-                    raise spark_died(self.log) from None
-                raise
+            except Exception as failure:  # noqa: BLE001 (each start is decided from facts, whatever failed)
+                if isinstance(failure, Py4JError) and session.has_died(spark):
+                    raise spark_died(self.log) from None  # in the middle of a call
+                ended = again(failure, self.log)
             if ended is None or self._stop.is_set():
                 return
             tries = 1 if self._applied else tries + 1
             from_beginning = False
-            if tries > _RESTARTS:
+            if tries > (1 if ended.lasting else _RESTARTS):
                 raise ended.error
             self.say(f"{ended.reason}; deciding anew where to go on")
             self._stop.wait(min(2.0 ** (tries - 1), _LONGEST_PAUSE))
@@ -222,6 +221,7 @@ class Run:
             newest=Ledger(self.pipeline.lake.path).last(),
             report=self.report,
             requests=requests,
+            binlog=MySqlLog(self.pipeline, epochs),
             epochs=epochs,
         )
         try:
@@ -239,7 +239,7 @@ class Run:
                     lambda: resync.is_possible(self.pipeline),
                 ),
             )
-            self._take_again(start, facts, requests)
+            self._take_again(start, facts, requests, batches)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
             batches.replay()
@@ -271,13 +271,15 @@ class Run:
             barred=batches.barred(),
         )
 
-    def _take_again(self, start: Start, facts: StartFacts, requests: resync.Requests) -> None:
+    def _take_again(
+        self, start: Start, facts: StartFacts, requests: resync.Requests, batches: Batches
+    ) -> None:
         """Ask the connector for what Kafka has lost, and for what a crash left unasked."""
         if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
             Connector(self.pipeline).restart()
-        gaps = facts.newest.gaps if facts.newest else ()
-        requests.ask(sorted({*start.resync, *(gap.table for gap in gaps if gap.is_open)}))
+        requests.ask(start.resync)
+        batches.ask_again(facts.newest.gaps if facts.newest else ())
 
     def _checkpoint(
         self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts

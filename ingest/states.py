@@ -12,6 +12,7 @@ from ingest.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.position import Position
 from ingest.start_facts import Note
 from ingest.steps import Applied, TableFacts
+from ingest.ties import Doubt
 from ingest.topics import TableId
 
 
@@ -26,9 +27,10 @@ def entry(
     topic_ids: Mapping[str, str],
     topic: Callable[[TableId], str],
     waiting: Mapping[Place, int],
+    doubts: Mapping[TableId, Doubt],
 ) -> Entry:
     """A batch's row of the ledger, but for its counts, its times, and who wrote it. ``waiting``: where
-    changes begin that a policy lets wait.
+    changes begin that a policy lets wait; ``doubts``: tables that are to be taken again, with why.
     """
     held = _held(previous, waiting, {topic(TableId.parse(name)): name for name in note.paused})
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
@@ -49,7 +51,7 @@ def entry(
             topic_ids,
         ),
         tables=paused(table_states(previous, facts, applied, catalog), note.paused, catalog),
-        gaps=gaps(previous, facts, applied, note, topic),
+        gaps=gaps(previous, facts, applied, note, topic, doubts),
         changes=sum(found.changes for found in facts.values()),
         rejects=0,
         position=max(positions, default=None),
@@ -139,16 +141,25 @@ def gaps(
     applied: list[Applied],
     note: Note,
     topic: Callable[[TableId], str],
+    doubts: Mapping[TableId, Doubt],
 ) -> tuple[Gap, ...]:
-    """The gaps before, and those of DDLs of which only MySQL knows what they did to existing rows."""
+    """The gaps before, and those of DDLs of which only MySQL knows what they did to existing rows, and of changes of
+    which only MySQL knows what they were.
+    """
     found = list(previous.gaps if previous else ())
+
+    def add(table: TableId, reason: str, at: Position) -> None:
+        name = topic(table)
+        end = note.ranges.get((name, 0), (0, 0))[1]
+        found.append(Gap(str(table), name, 0, end, end, reason, note.batch_id, position=at))
+
     for one in applied:
         if one.unknown:
-            name = topic(one.table)
-            end = note.ranges.get((name, 0), (0, 0))[1]
             reason = f"only MySQL knows {' and '.join(one.unknown)}"
-            at = facts[one.table].high
-            found.append(Gap(str(one.table), name, 0, end, end, reason, note.batch_id, position=at))
+            add(one.table, reason, facts[one.table].high)
+    for table, doubt in doubts.items():
+        high = facts[table].high if table in facts else doubt.position
+        add(table, doubt.reason, max(high, doubt.position))
     return tuple(found)
 
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
+import traceback
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
-from ingest.errors import Exit, IngestError
+from pyspark.errors import PySparkException
+
+from ingest.errors import Exit, IngestError, table_of
 from ingest.foreign import ForeignCommitError
 from ingest.pipeline import StaleCheckpointError
 
 
 @dataclass(frozen=True)
 class Again:
-    """Streaming ended and may be begun anew. ``error`` is for when that helped nothing."""
+    """Streaming ended and may be begun anew. ``error`` is for when that helped nothing. ``lasting``: it most likely
+    helps nothing, since what failed does not depend on when it is done.
+    """
 
     reason: str
     error: IngestError
+    lasting: bool = False
 
 
 def again(failure: Exception, log: Path) -> Again:
@@ -32,8 +40,52 @@ def again(failure: Exception, log: Path) -> Again:
         if not failure.may_pass:
             raise failure
         return Again(failure.what.rstrip("."), failure)
-    error = _translated(failure, log)
-    return Again(error.what.rstrip("."), error)
+    lasting = isinstance(failure, _LASTING) and not isinstance(failure, PySparkException)
+    error = _unexpected(failure, log) if lasting else _translated(failure, log)
+    return Again(error.what.rstrip("."), error, lasting)
+
+
+_LASTING = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What code raises of itself: a defect of ours, or data of a kind that nobody thought of."""
+
+
+def _unexpected(failure: Exception, log: Path) -> IngestError:
+    """A failure that nobody expected, as an error of ours; its traceback goes to the log."""
+    table = table_of(failure)
+    where = f"The changes of {table}" if table else "A batch"
+    return IngestError(
+        "E-BATCH-FAILED",
+        f"{where} could not be applied: {in_one_line(failure)}",
+        means="Nothing of it was published; its changes stay in Kafka, and readers see the batch before it.",
+        remedy=f"report it with the file {written(failure, log)}, where all of it stands: this is a defect of ingest, "
+        "or data that it does not know, and the next run ends the same way.",
+        exit_code=Exit.FAILED,
+    )
+
+
+def in_one_line(failure: BaseException) -> str:
+    """Kind and text, short enough for a screen."""
+    said = " ".join(str(failure).split())
+    return f"{type(failure).__name__}: {said}"[:300] if said else type(failure).__name__
+
+
+def written(failure: BaseException, log: Path) -> Path:
+    """The log, with the failure's traceback at its end; where it cannot be written, what it holds must do."""
+    with suppress(OSError):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as text:
+            text.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC\n")
+            traceback.print_exception(failure, file=text)
+    return log
 
 
 def _mended_by_deciding(failure: Exception) -> str:
@@ -75,12 +127,15 @@ def _translated(failure: Exception, log: Path) -> IngestError:
     """Spark's or Kafka's failure as an error of ours; ``log`` is where the whole of it stands."""
     text = str(failure)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    table = table_of(failure)
+    where = f" at {table}" if table else ""
     named = [line for line in lines if re.search(r"(Exception|Error): |^\[[A-Z_]+\]", line)]
     return IngestError(
         "E-STREAM-FAILED",
-        f"The streaming query failed: {(named or lines or ['no reason given'])[0][:300]}",
-        means="The batch in hand was not published; its changes stay in Kafka and are applied "
-        "by the next run.",
-        remedy=f"run it again; if it fails again, read {log}.",
+        f"The streaming query failed{where}: {(named or lines or ['no reason given'])[0][:300]}",
+        means="The batch in hand was not published; its changes stay in Kafka.",
+        remedy=f"read {written(failure, log)}, where all of it stands. It was begun anew several times, each time "
+        "with this end: where Kafka, the lake's disk or memory is the reason, mend that and run again, else report it "
+        "with that file.",
         exit_code=Exit.FAILED,
     )

@@ -99,7 +99,12 @@ ENTRIES = (
         "WKB in MySQL's own axis order of storage",
     ),
 )
-UNTESTED = (("VECTOR", "MySQL 8 has none; a table with it is refused by name (`E-COLUMN-TYPE`)"),)
+UNTESTED = (
+    (
+        "VECTOR",
+        "no exact place in the lake yet: a table with it is set aside by name, the others go on",
+    ),
+)
 
 
 def table() -> str:
@@ -109,7 +114,7 @@ def table() -> str:
         found = column_type(entry.column)
         delta = found.delta.replace("(10,2)", "(p,s)")
         lines.append(f"| {entry.mysql} | {found.kind.value} | {delta} | {entry.limits} |")
-    lines += [f"| {name} | | | not tested: {why} |" for name, why in UNTESTED]
+    lines += [f"| {name} | | | {why} |" for name, why in UNTESTED]
     return "\n".join(lines) + "\n"
 
 

@@ -90,10 +90,11 @@ def status_table(report: ProgressReport) -> Group:
         took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
         head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
     for gap in newest.gaps if newest else ():
-        state = "not mended yet" if gap.is_open else "mended: the table was taken again"
+        state = "not mended yet" if report.is_open(gap) else "mended: the table was taken again"
+        state = "the table is excluded by now" if gap.table in report.excluded else state
         head.append(
             f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",
-            "red" if gap.is_open else "dim",
+            "red" if report.is_open(gap) else "dim",
         )
     for table_name, held in (newest.tables if newest else {}).items():
         if held.paused:

@@ -30,7 +30,7 @@ def print_json(value: object) -> None:
 
 
 def command(function: Command) -> Command:
-    """Turn an :class:`IngestError` into its sentence and exit code; no stack trace."""
+    """Turn an :class:`IngestError` into its sentence and exit code; no stack trace, which goes to a file."""
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -42,8 +42,29 @@ def command(function: Command) -> Command:
         except KeyboardInterrupt:
             err.print("interrupted")
             raise typer.Exit(int(Exit.INTERRUPTED)) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as failure:  # noqa: BLE001 (whatever it is, a person gets a sentence, and a file the rest)
+            error = unexpected(failure, function.__name__)
+            show(error)
+            raise typer.Exit(int(error.exit_code)) from None
 
     return guarded  # type: ignore[return-value]
+
+
+def unexpected(failure: Exception, name: str) -> IngestError:
+    """A failure that nobody expected in the command ``name``, as an error of ours; its traceback goes to a file."""
+    from ingest.local.stack import default_home
+    from ingest.stream_failure import in_one_line, written
+
+    log = written(failure, default_home() / "logs" / "failures.log")
+    return IngestError(
+        "E-UNEXPECTED",
+        f"`ingest {name}` ended by a failure that nobody expected: {in_one_line(failure)}",
+        means="Whatever was published stays; a batch that was not is finished by the next run.",
+        remedy=f"report it with the file {log}, where all of it stands.",
+        exit_code=Exit.FAILED,
+    )
 
 
 def show(failure: IngestError) -> None:

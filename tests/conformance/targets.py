@@ -38,6 +38,7 @@ from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact
+from tests.support.binlog import PlainLog
 from tests.support.events import compact, enveloped
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -136,6 +137,7 @@ class SparkTarget:
         self.session = session
         self.path = folder / uuid.uuid4().hex[:12]
         self.log = MemoryLog(session, histories)
+        self.binlog = PlainLog()
         self.term = 0
         self.pipeline = config.parse(
             json.dumps(
@@ -171,6 +173,7 @@ class SparkTarget:
             newest=Ledger(str(self.path)).last(),
             report=self.seen.append,
             requests=Requests(self.pipeline),
+            binlog=self.binlog,
         )
         self.batches.ensure_tables()
         kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}

@@ -23,6 +23,7 @@ from ingest.resync import Requests
 from ingest.start_facts import KafkaFacts
 from ingest.table import LakeTable
 from tests.conformance.targets import Crash, MemoryLog
+from tests.support.binlog import PlainLog
 
 DATA = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
 KEYLESS = ("moments", "ratios", "days", "notes")
@@ -86,6 +87,7 @@ class Lake:
             newest=newest,
             report=told.append,
             requests=Requests(pipeline),
+            binlog=PlainLog(),
         )
 
         def look():

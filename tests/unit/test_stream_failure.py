@@ -1,28 +1,76 @@
 """What a failed stream leads to: a new decision, or a human."""
 
-from pathlib import Path
+import json
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkValueError
 
-from ingest.errors import IngestError
+from ingest.errors import Exit, IngestError, of_table
 from ingest.pipeline import StaleCheckpointError
 from ingest.stream_failure import again
 
-LOG = Path("spark.log")
+
+@pytest.fixture
+def log(tmp_path):
+    return tmp_path / "logs" / "spark.log"
 
 
-def test_an_unknown_failure_is_begun_again_and_names_itself_when_that_helps_nothing() -> None:
-    ended = again(RuntimeError("trace\njava.util.ServiceConfigurationError: no jar\n at x"), LOG)
+def test_an_unknown_failure_is_begun_again_and_names_itself_when_that_helps_nothing(log) -> None:
+    ended = again(RuntimeError("trace\njava.util.ServiceConfigurationError: no jar\n at x"), log)
     assert "ServiceConfigurationError: no jar" in ended.reason
     assert ended.error.code == "E-STREAM-FAILED"
 
 
-def test_a_stale_checkpoint_is_decided_anew() -> None:
-    ended = again(StaleCheckpointError("7"), LOG)
+def test_a_stale_checkpoint_is_decided_anew(log) -> None:
+    ended = again(StaleCheckpointError("7"), log)
     assert ended.reason == "the checkpoint does not continue the manifest"
     assert ended.error.code == "E-START-AGAIN"
 
 
-def test_an_error_that_says_what_to_do_goes_to_the_human_who_can_do_it() -> None:
+def test_an_error_that_says_what_to_do_goes_to_the_human_who_can_do_it(log) -> None:
     with pytest.raises(IngestError, match="another job has the lease"):
-        again(IngestError("E-LEASE-LOST", "another job has the lease", remedy="stop one"), LOG)
+        again(IngestError("E-LEASE-LOST", "another job has the lease", remedy="stop one"), log)
+
+
+def parsed(text):
+    return json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [ValueError("step 8192 does not fit in 13 bits"), KeyError("k"), pa.ArrowInvalid("no\nnumber")],
+)
+def test_what_code_raises_of_itself_names_the_table_the_data_s_state_and_a_file(failure, log):
+    of_table(failure, "shop.orders")
+    ended = again(failure, log)
+    assert (ended.error.code, ended.error.exit_code) == ("E-BATCH-FAILED", Exit.FAILED)
+    assert ended.lasting, "it does not depend on when it is done"
+    said = str(ended.error)
+    assert "shop.orders" in said
+    assert f"{type(failure).__name__}: " in said
+    assert "Nothing of it was published; its changes stay in Kafka" in said
+    assert str(log) in said
+    assert "run it again" not in said
+    assert "\n" not in said
+
+
+def test_its_traceback_stands_in_the_file_and_nowhere_else(log, capsys):
+    try:
+        parsed('{"a": "\u2028')
+    except ValueError as failure:
+        error = again(failure, log).error
+    assert "Traceback" not in str(error)
+    assert "in parsed" in log.read_text(encoding="utf-8")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_file_that_cannot_be_written_hides_no_failure(log):
+    log.parent.write_text("in the way")
+    assert again(ValueError("x"), log).error.code == "E-BATCH-FAILED"
+
+
+def test_a_failure_of_spark_s_is_tried_longer_than_one_of_ours(log):
+    assert not again(RuntimeError("away"), log).lasting
+    assert not again(OSError(28, "No space left on device"), log).lasting
+    assert not again(PySparkValueError("x"), log).lasting

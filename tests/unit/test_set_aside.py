@@ -1,0 +1,64 @@
+"""Which schema versions cannot be read, and from where to where they are in force."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.catalog import Catalog, SchemaVersion
+from ingest.mysql_types import Column
+from ingest.position import Position
+from ingest.set_aside import Admission
+from ingest.topics import TableId
+
+T = TableId("d", "t")
+GOOD = (Column("id", "INT", None, None, optional=False),)
+BAD = (*GOOD, Column("e", "VECTOR", 3, None, optional=True))
+
+
+def version(pos, *, good, offset=0):
+    return SchemaVersion(
+        T, Position(0, 1, pos), "ALTER", GOOD if good else BAD, ("id",), "", offset
+    )
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.booleans()), min_size=1, max_size=8), st.data())
+def test_a_place_is_read_by_the_version_in_force_or_set_aside(drawn, data):
+    versions = [version(pos, good=good, offset=n) for n, (pos, good) in enumerate(drawn)]
+    admission = Admission("standard")
+    seen = data.draw(st.integers(0, len(versions)))
+    admission.of(Catalog({T: versions[:seen]}))  # it is given more and more of a topic
+    catalog, spans = admission.of(Catalog({T: versions}))
+    for pos in range(1, 32):
+        at = Position(0, 1, pos)
+        known = Catalog({T: versions}).at(T, at)
+        aside = [s for s in spans.get(T, ()) if s.start <= at and (s.end is None or at < s.end)]
+        assert bool(aside) == (known is not None and known.columns == BAD)
+        if known is not None and known.columns == GOOD:
+            assert catalog.at(T, at) == known
+    assert all(each.columns == GOOD for each in catalog.versions.get(T, ()))
+    last = Catalog({T: versions}).current()[0]
+    assert any(span.lasts for span in spans.get(T, ())) == (last.columns == BAD)
+
+
+def test_a_catalog_that_can_be_read_is_left_as_it_is():
+    catalog = Catalog({T: [version(1, good=True)]})
+    assert Admission("standard").of(catalog) == (catalog, {})
+    assert Admission("standard").of(catalog)[0] is catalog
+
+
+def test_a_batch_that_is_finished_after_a_crash_sees_what_it_saw():
+    admission = Admission("standard")
+    catalog = Catalog({T: [version(1, good=False, offset=3), version(9, good=True, offset=4)]})
+    assert [span.end for span in admission.of(catalog)[1][T]] == [Position(0, 1, 9)]
+    assert [span.end for span in admission.of(catalog, 4)[1][T]] == [None]
+    assert admission.of(catalog, 3) == (Catalog({}), {})
+
+
+def test_other_names_that_the_lake_has_no_place_for_are_set_aside_too():
+    reserved = replace(version(1, good=True), columns=(*GOOD, replace(GOOD[0], name="_INGEST")))
+    _, spans = Admission("standard").of(Catalog({T: [reserved]}))
+    assert "_INGEST" in spans[T][0].why
+    odd = replace(version(1, good=True), columns=(*GOOD, replace(GOOD[0], name="a b")))
+    assert not Admission("standard").of(Catalog({T: [odd]}))[1]
+    assert "column mapping" in Admission("compat").of(Catalog({T: [odd]}))[1][T][0].why
