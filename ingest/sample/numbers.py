@@ -113,15 +113,6 @@ def beyond_six_digits(exact: Callable[[Any], Any]) -> Iterator[tuple[str, Any, A
         yield text, exact(_as_single(float(f"{number:.6g}"))), exact(number)
 
 
-def blob_size(of: Declared) -> int | None:
-    """Bytes that a binary type holds, or as many as are worth drawing; None for what is no binary type."""
-    if of.name in ("BINARY", "VARBINARY"):
-        return of.length or 1
-    if of.charset == "binary":
-        return of.length or 255
-    return {"TINYBLOB": 255, "BLOB": 4096, "MEDIUMBLOB": 4096, "LONGBLOB": 4096}.get(of.name)
-
-
 def _is_double(of: Declared) -> bool:
     wide = of.name == "FLOAT" and of.scale is None and (of.length or 0) > SINGLE_BITS
     return of.name.startswith("DOUBLE") or wide

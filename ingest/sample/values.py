@@ -19,17 +19,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ingest.sample import moments, numbers, texts
-from ingest.sample.bytes_and_labels import (
-    drawn_blob,
-    drawn_labels,
-    every_label,
-    labels_with_a_character_lost,
-    some_blobs,
-)
+from ingest.sample.blobs import blob_size, drawn_blob, some_blobs
 from ingest.sample.declared import Declared, declared
 from ingest.sample.documents import DOCUMENTS, Document, drawn_document
 from ingest.sample.geometries import drawn_geometry
 from ingest.sample.json_forms import base64_text, geometry_json
+from ingest.sample.labels import drawn_labels, every_label, labels_with_a_character_lost
 
 QUARANTINE = "quarantine"
 """The row is set aside, with a reason."""
@@ -194,7 +189,7 @@ def _values(of: Declared) -> tuple[Value, ...]:
     if of.name in _GEOMETRIES:
         rng = random.Random(1)
         return tuple(dict.fromkeys(_geometry(rng, of.name) for _ in range(12)))
-    if (size := numbers.blob_size(of)) is not None:
+    if (size := blob_size(of)) is not None:
         return tuple(dict.fromkeys(_blob(one, of) for one in some_blobs(size)))
     if (longest := _longest_text(of)) is not None:
         every = [_text(one, of) for one in texts.TEXTS if len(one) <= longest]
@@ -211,7 +206,7 @@ def _drawn(rng: random.Random, of: Declared) -> Value | None:
         return _document(drawn_document(rng))
     if of.name in _GEOMETRIES:
         return _geometry(rng, of.name)
-    if (size := numbers.blob_size(of)) is not None:
+    if (size := blob_size(of)) is not None:
         return _blob(drawn_blob(rng, size), of)
     if (longest := _longest_text(of)) is not None:
         return _text(texts.drawn_text(rng, longest), of)

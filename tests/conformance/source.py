@@ -64,7 +64,7 @@ class Source:
         self.operations = 0
         self.truth = Truth()
         self._copies: list[Row] = (
-            [contents.row(None, self._values()) for _ in range(3)] if not contents.keys else []
+            [contents.row(None, self.drawn_values()) for _ in range(3)] if not contents.keys else []
         )
         self._copies += [self._neighbour(one) for one in self._copies]
 
@@ -118,7 +118,8 @@ class Source:
         moved = [(row, by) for row, by in ((before, -1), (after, 1)) if row is not None]
         self.truth.moves.append((position, moved))
 
-    def _values(self) -> Values:
+    def drawn_values(self) -> Values:
+        """One of each column's."""
         return {name: self.rng.choice(some) for name, some in self.contents.values.items()}
 
     def _neighbour(self, row: Row) -> Row:
@@ -254,14 +255,14 @@ def _operate(source: Source) -> None:
 def _operate_by_key(source: Source, kind: str) -> None:
     key = source.rng.randrange(source.spare) if source.spare else 0
     if kind == "put":
-        source.put(key, source._values())
+        source.put(key, source.drawn_values())
     elif kind in ("remove", "touch"):
         getattr(source, kind)(key)
     elif kind == "shift":
         source.shift()
     elif kind == "back":
         source.remove(key)
-        source.put(key, source._values())
+        source.put(key, source.drawn_values())
     elif kind in ("rename", "swap"):
         held = sorted(source.rows)
         if kind == "swap" and len(held) > 1:

@@ -34,8 +34,8 @@ ENGINES = ("delta-rs", "deletion-vectors", "spark")
 LANES = ("model", "reader", *ENGINES)
 LONG = 200
 """Operations from which a history has more batches, and what costs the square of them is left out."""
-BY_SPARK, EVERY = 24, 8
-"""Operations' tables that share a lake; of each so many one is read by Spark, too."""
+TOGETHER, EVERY = 24, 8
+"""Tables of short histories that share a lake; of so many, one is read by Spark, too."""
 
 
 @dataclass
@@ -58,6 +58,8 @@ def drawn(lane: str, length: int, seed: int, number: int) -> History:
     """The history with this number."""
     rng = random.Random(f"{seed} {length} {number}")
     batches = 8 if length > LONG else 3
+    if lane in ENGINES:  # where a batch costs seconds, whatever is in it
+        batches //= 2
     if lane == "reader":
         several = rng.random() < 0.2
         return history(
@@ -98,7 +100,7 @@ def together(spark: Any, folder: Path, engine: str, histories: list[History]) ->
 
 def groups(given: argparse.Namespace, counts: Counts) -> Iterator[list[int]]:
     """Numbers of histories until there are enough operations."""
-    size = 1 if given.lane not in ENGINES else 4 if given.length > LONG else BY_SPARK
+    size = 1 if given.lane not in ENGINES else 4 if given.length > LONG else TOGETHER
     first = given.first
     while counts.operations < given.operations:
         yield list(range(first, first + size))

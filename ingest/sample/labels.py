@@ -1,4 +1,4 @@
-"""Bytes of binary columns, and labels of ENUM and SET. Pure.
+"""Labels of ENUM and SET. Pure.
 
 A label is what ``values.Value`` is made of: SQL, JSON of the stream, the lake's value, JSON of a snapshot.
 """
@@ -14,37 +14,7 @@ from ingest.mysql_types import streamed_labels
 from ingest.sample.declared import Declared
 from ingest.sample.texts import quoted
 
-_BLOBS = (
-    b"",
-    b"\0",
-    b"a",
-    b"a\0",
-    b"\0\0\0\0\0",
-    b"\x0a\x0d",
-    b"\xff",
-    b"\xff\x00\xfe",
-    b"\x80",
-    b"\xc3\x28",
-    b"\xe2\x80\xa8",
-    b"\xed\xa0\x80",
-    b"'\"\\`%",
-    b"null",
-    b'{"after":null}',
-    bytes(range(256)),
-    bytes(range(255)),
-    b"\0" * 300,
-)
-
-
-def some_blobs(size: int) -> list[bytes]:
-    """Those that a column of this many bytes holds."""
-    return [one for one in _BLOBS if len(one) <= size]
-
-
-def drawn_blob(rng: random.Random, size: int) -> bytes:
-    """Any bytes, some alike but for the last ones."""
-    found = rng.choice((b"", b"\0" * 32, b"a" * 32)) + rng.randbytes(rng.randint(0, 40))
-    return found[:size]
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def labels_with_a_character_lost(of: Declared) -> Iterator[tuple[str, str, str]]:
@@ -72,9 +42,6 @@ def _every(of: Declared) -> tuple[tuple[str, str], ...]:
         label = re.sub(r"(?s)\\(.)", lambda one: _ESCAPES.get(one[1], one[1]), inner)
         found.append((label, streamed.get(label, label)))
     return tuple(found)
-
-
-_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def every_label(of: Declared) -> Iterator[tuple[str, str, str, str]]:
