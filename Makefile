@@ -62,6 +62,8 @@ relock: $(READY) ## write the locks again after a change of versions
 		--no-annotate --no-header -q pyproject.toml --group dev -o requirements/dev.lock
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group readers -o requirements/readers.lock
+	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header -q --group applications -o requirements/applications.lock
 	@$(BIN)/python connect/relock.py
 
 clean: ## stop a stack of this folder; delete it, .venv and caches (not the shared artefact cache)

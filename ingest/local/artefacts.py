@@ -127,7 +127,12 @@ def _wanted(member: str) -> bool:
 
 def ensure(names: Iterable[str]) -> None:
     """Have every artefact of the groups in the cache, verified; show progress while fetching."""
-    wanted = list({entry.path: entry for name in names for entry in group(name)}.values())
+    have(entry for name in names for entry in group(name))
+
+
+def have(entries: Iterable[Artefact]) -> None:
+    """Have these artefacts in the cache, verified; show progress while fetching. Raises :class:`IngestError`."""
+    wanted = list({entry.path: entry for entry in entries}.values())
     absent = [entry for entry in wanted if not entry.path.exists()]
     for entry in wanted:
         if entry.path.exists():
