@@ -252,4 +252,4 @@ OSCAR = _django("oscar", "shop (django-oscar 4.2.1)", "shop", 60, 155, 6)
 HELPDESK = _django("helpdesk", "tickets (django-helpdesk 2.3.3)", "helpdesk", 34, 60, 5)
 WAGTAIL = _django("wagtail", "content (wagtail 7.3.4)", "content", 60, 190, 6)
 
-ALL = (SPRING_BATCH, CAMUNDA, HIVE, ICINGADB, MEDIAWIKI, OSCAR, HELPDESK, WAGTAIL)
+ALL = (SPRING_BATCH, ICINGADB, HELPDESK, HIVE, CAMUNDA, WAGTAIL, MEDIAWIKI, OSCAR)
