@@ -83,7 +83,7 @@ class Reader:
         left = self._left(note, {topic for topic, _ in touched}, late=late)
         read, others = Read(), dict(left)
         if plain := {topic for topic, _ in touched} - left.keys():
-            read, others = self._in_driver(note, catalog, previous, plain, left)
+            read, others = self._in_driver(note, catalog, aside, previous, plain, left)
             watch.done("read")
             if not others:
                 return Reading(dict(read.facts), _counts(read.facts), read.rows, None)
@@ -152,6 +152,7 @@ class Reader:
         self,
         note: Note,
         catalog: Catalog,
+        aside: Spans,
         previous: Entry | None,
         plain: set[str],
         left: Mapping[str, str],
@@ -159,6 +160,9 @@ class Reader:
         """What was read of these topics, and those that are Spark's, with why."""
         layouts, others = self._known(catalog, plain)
         others |= left
+        for topic in self._unreadable(aside, previous) & layouts.keys():
+            others[topic] = "a column that cannot be read"
+            del layouts[topic]
         read, others = in_driver.read(
             self.log, note.ranges, layouts, others, self.epochs, previous, self.pool
         )
@@ -177,6 +181,16 @@ class Reader:
             if layout.version.table in read.facts.keys() - fits
         }
         return Read(kept, rows), {**others, **again}
+
+    def _unreadable(self, aside: Spans, previous: Entry | None) -> set[str]:
+        """Topics in which changes may still come that cannot be read."""
+        found = set()
+        for table, spans in aside.items():
+            state = previous.tables.get(str(table)) if previous else None
+            at = state.position if state else None
+            if any(span.end is None or at is None or at < span.end for span in spans):
+                found.add(self.pipeline.topic(table))
+        return found
 
     def _known(
         self, catalog: Catalog, topics: set[str]
