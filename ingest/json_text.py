@@ -38,15 +38,15 @@ def json_text(raw: Column) -> Column:
     # Tokens that are not the whole document: no JSON, and nothing of ours to change.
     whole = F.length(F.array_join(tokens, "")) == F.length(raw)
     text = F.when(raw.rlike(_LONG) & whole, numbers).otherwise(raw)
-    text = F.when(raw.rlike(_UPPER), _lower_escapes(text)).otherwise(text)
-    return F.regexp_replace(text, _SEPARATORS, "$1$2 ")
+    return _let(F.regexp_replace(text, _SEPARATORS, "$1$2 "), _lower_escapes)
 
 
-def _lower_escapes(text: Column) -> Column:
+def _lower_escapes(written: Column) -> Column:
     """An escape begins at a backslash before which there is an even number of them."""
+    text = written
     for code in _WITH_LETTERS:
         text = F.regexp_replace(text, rf"(?<!\\)((?:\\\\)*+)\\u00{code}", rf"$1\\u00{code.lower()}")
-    return text
+    return F.when(written.rlike(_UPPER), text).otherwise(written)
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:

@@ -390,3 +390,8 @@ def test_digits_of_a_control_character_s_escape_are_mysql_s(spark):
     found = [row.t for row in frame.select(json_text(frame.t).alias("t")).collect()]
     assert found == list(ESCAPED.values())
     assert [json_document.text(text) for text in ESCAPED] == list(ESCAPED.values())
+
+
+def test_a_reader_that_leaves_a_document_s_escapes_as_they_are_is_noticed(monkeypatch):
+    monkeypatch.setattr(json_document, "_ESCAPE", re.compile("(?!)"))
+    assert [json_document.text(text) for text in ESCAPED] != list(ESCAPED.values())
