@@ -97,13 +97,17 @@ def literal(rng: random.Random, column: Column) -> str:
 
 
 def _integer(rng: random.Random, column: Column) -> int:
+    if column.declared == "tinyint(1)":
+        return rng.randint(0, 1)  # what applications mean by it, and read it as
     bits = INTEGERS[column.kind]
     unsigned = "unsigned" in column.declared
     low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if column.counted:
         return rng.randint(1, min(high, 1_000_000))
     drawn = rng.choice((rng.randint(0, 9), rng.randint(0, 1000), rng.randint(low, high), low, high))
-    return min(drawn, high)
+    drawn = min(drawn, high)
+    # A row that is named has a number, or an application's own migration fails over it.
+    return drawn or 1 if column.name.lower().endswith("_id") else drawn
 
 
 def _decimal(rng: random.Random, column: Column) -> str:
