@@ -39,7 +39,7 @@ bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness
 	@$(BIN)/python -m bench.starts
 
 SOAK ?= soak
-soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, mutants, drawn histories of hostile values, random kills
+soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills
 	@mkdir -p $(SOAK)
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
@@ -54,6 +54,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/python -m tests.ddl.columns
 	@$(BIN)/python -m tests.kills.resends
 	@$(BIN)/python -m tests.upgrades.lake --go-on
+	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@PYTHONPATH=. $(BIN)/python bench/soak.py
 
