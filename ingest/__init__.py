@@ -14,8 +14,9 @@ order           ``position`` is the total order of changes, ``epochs`` one log a
                 says what they are (``binlog``); ``snapshots`` says what a snapshot that began again
                 makes void; ``set_aside`` keeps tables away that the lake has no place for
 apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads a statement, ``policy``
-                says whether it is followed, ``evolve`` what it does, ``pending`` finds one that no
-                change has followed; ``apply`` brings it to the tables (``table``, and
+                says whether it is followed, ``evolve`` what it does (``defaults``: to rows that are
+                there), ``pending`` finds one that no change has followed; ``second_look`` asks MySQL
+                whether a changed table is what we take it for (``likeness``); ``apply`` brings it to the tables (``table``, and
                 ``schema_commit`` for columns), each in its own thread and session; ``engine``
                 picks who makes a MERGE (``merging``): Spark, or delta-rs in the driver
                 (``direct``), where ``collected`` brings the changes of all tables; in large files

@@ -179,7 +179,7 @@ class Applier:
             if current.key and current.table not in self._seen:
                 target = LakeTable(self.session, self.path(current.table))
                 if not target.exists():
-                    first = catalog.first(current.table)
+                    first = catalog.first(current.table) or current
                     target.create(self._readable(first), first.key)
                 self._seen.add(current.table)
 

@@ -29,8 +29,14 @@ _JSON = {
     "decimal(20,0)": pa.uint64(),  # a BIGINT UNSIGNED; Arrow takes decimals from texts alone
 }
 
-READABLE = frozenset(Kind) - {Kind.GEOMETRY}
+READABLE = frozenset(Kind) - {Kind.GEOMETRY, Kind.GARBLED}
 """Kinds that are read here."""
+
+
+_CAST = (
+    *(Kind.INTEGER, Kind.TRUTH, Kind.UNSIGNED_BIGINT),
+    *(Kind.DECIMAL, Kind.TIMESTAMP, Kind.DATE),
+)
 
 
 class UnfitError(Exception):
@@ -63,7 +69,7 @@ def value(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
     if kind.labels:
         each = _of_each(raw, lambda text: _label(text, kind))
         return pc.if_else(streamed, each, raw)
-    if kind.kind in (Kind.INTEGER, Kind.UNSIGNED_BIGINT, Kind.DECIMAL, Kind.TIMESTAMP, Kind.DATE):
+    if kind.kind in _CAST:
         return pc.cast(raw, delta_type(kind.delta))
     if kind.kind is Kind.BINARY:
         return _of_each(raw, lambda text: b64decode(text, validate=True), pa.binary())

@@ -7,7 +7,7 @@ snapshot on. A change is decoded by the version in force at its position, never 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,12 +83,13 @@ class Catalog:
                 continue
             table = change.get("table") or {}
             named = _table_id(change["id"])
+            columns = tuple(Column.from_json(column) for column in table.get("columns", ()))
             version = SchemaVersion(
                 table=named,
                 position=position,
                 kind=change["type"],
-                columns=tuple(Column.from_json(column) for column in table.get("columns", ())),
-                key=tuple(table.get("primaryKeyColumnNames", ())),
+                columns=columns,
+                key=_key(table.get("primaryKeyColumnNames", ()), columns),
                 ddl=statement,
                 offset=offset,
                 from_snapshot=from_snapshot,
@@ -151,16 +152,26 @@ class Catalog:
             if (low is None or version.position > low) and version.position <= high
         ]
 
-    def first(self, table: TableId) -> SchemaVersion:
-        """The oldest version of a table that has columns. Raises ``LookupError``."""
-        for version in self._ordered(table):
-            if version.columns:
-                return version
-        raise LookupError(str(table))
+    def first(self, table: TableId) -> SchemaVersion | None:
+        """The oldest version of a table that has columns; None for one of which only a DROP is known."""
+        return next((version for version in self._ordered(table) if version.columns), None)
 
     def newest(self, table: TableId) -> Position:
         """Where the newest version of a known table stands."""
         return max(version.position for version in self.versions[table])
+
+    def newest_of(self, table: TableId) -> SchemaVersion | None:
+        """The newest version of a table, unless it was dropped or is unknown."""
+        found = self._ordered(table)[-1:]
+        return found[0] if found and found[0].columns else None
+
+    def was_read_anew(self, version: SchemaVersion) -> bool:
+        """True when Debezium has it from SHOW CREATE TABLE, as a snapshot does, and not from its own reading of
+        a statement. A blocking snapshot's records call themselves streamed; but its DROP and its CREATE stand at
+        one place, as no two statements do.
+        """
+        here = [v for v in self.versions.get(version.table, ()) if v.position == version.position]
+        return version.from_snapshot or any(v.kind == "DROP" for v in here)
 
     def current(self) -> list[SchemaVersion]:
         """The newest version of every table that has not been dropped."""
@@ -169,6 +180,12 @@ class Catalog:
 
     def _ordered(self, table: TableId) -> list[SchemaVersion]:
         return sorted(self.versions.get(table, ()), key=lambda version: version.position)
+
+
+def _key(names: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+    """The key's columns as they are spelt where they are declared: ``PRIMARY KEY (ID)`` may mean ``id``."""
+    declared = {column.name.lower(): column.name for column in columns}
+    return tuple(declared.get(name.lower(), name) for name in names)
 
 
 def _table_id(quoted: str) -> TableId:

@@ -14,7 +14,8 @@ from ingest.topics import TableId
 
 _TOKEN = re.compile(
     r"""(?xs)
-    (?P<skip> \s+ | /\*.*?\*/ | \#[^\n]* | --\s[^\n]* )
+    (?P<version> /\*!(?:[0-7]\d{4}|80\d{3}|0\d{5})?(?!\d) )
+  | (?P<skip> \s+ | /\*.*?\*/ | \*/ | \#[^\n]* | --(?=\s|$)[^\n]* )
   | (?P<name> `(?:[^`]|``)*` )
   | (?P<text> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
   | (?P<word> [\w$]+ )
@@ -37,10 +38,11 @@ _NOT_A_COLUMN = {
 
 @dataclass(frozen=True)
 class Token:
-    """A word, a name, a text or a sign. ``quoted`` names are never keywords."""
+    """A word, a name, a text or a sign. ``quoted`` names are never keywords; of a text, the quotes are off."""
 
     text: str
     quoted: bool = False
+    is_text: bool = False
 
     def says(self, *words: str) -> bool:
         """True when it is one of these keywords."""
@@ -48,15 +50,27 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A default as the statement says it: a number's text, 1 and 0 for TRUE and FALSE, or a string's."""
+
+    text: str
+    is_text: bool
+
+
+@dataclass(frozen=True)
 class ColumnChanges:
     """All names in lower case. ``renamed``: old name to new. ``dropped``: such a name may be added
     again by the same statement, as another column. ``computed``: added with a value that MySQL
-    computes for each row (an expression as default, AUTO_INCREMENT, a generated column).
+    computes for each row (an expression as default, AUTO_INCREMENT, a generated column),
+    or that the text does not say with certainty (hex, an introducer, a backslash). ``defaults``: those that it does
+    say; none, or NULL, has no entry.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
+    defaults: Mapping[str, Constant] = field(default_factory=dict)
+    added: frozenset[str] = frozenset()
 
     def origin(self, column: str, before: Sequence[str]) -> str | None:
         """Under which of these names a column stands before the statement; its own when a crash has
@@ -76,8 +90,16 @@ def column_changes(statement: str) -> ColumnChanges:
     renamed: dict[str, str] = {}
     dropped: set[str] = set()
     computed: set[str] = set()
+    defaults: dict[str, Constant] = {}
+    added: set[str] = set()
     for clause in _clauses(statement):
-        computed |= {words[0].text.lower() for words in _added(clause) if _is_computed(words)}
+        for words in _added(clause):
+            name = words[0].text.lower()
+            added.add(name)
+            if _is_computed(words) or (value := _default(words)) is None:
+                computed.add(name)
+            elif value is not _NULL:
+                defaults[name] = value
         words = [token for token in clause if not token.says("COLUMN")]
         if len(words) >= 4 and words[0].says("RENAME") and words[2].says("TO"):
             if not words[1].says("INDEX", "KEY"):
@@ -87,7 +109,7 @@ def column_changes(statement: str) -> ColumnChanges:
         elif len(words) >= 2 and words[0].says("DROP") and not words[1].says(*_NOT_A_COLUMN):
             dropped.add(words[1].text.lower())
     moved = {old: new for old, new in renamed.items() if old != new}
-    return ColumnChanges(moved, frozenset(dropped), frozenset(computed))
+    return ColumnChanges(moved, frozenset(dropped), frozenset(computed), defaults, frozenset(added))
 
 
 def _added(clause: list[Token]) -> Iterator[list[Token]]:
@@ -96,21 +118,54 @@ def _added(clause: list[Token]) -> Iterator[list[Token]]:
     if len(words) < 2 or not words[0].says("ADD") or words[1].says(*_NOT_A_COLUMN):
         return
     if words[1].text == "(" and not words[1].quoted:
-        yield from (part for part in _parts(words[2:-1]) if part)
+        inside = list(_parts(words[2:], closed=True))
+        yield from (part for part in inside if part and not part[0].says(*_NOT_A_COLUMN))
     else:
         yield words[1:]
 
 
 def _is_computed(definition: list[Token]) -> bool:
-    for token, following in zip(definition[1:], [*definition[2:], Token("")], strict=True):
-        if token.says("AUTO_INCREMENT", "GENERATED", "AS", "SERIAL"):
-            return True
-        if token.says("DEFAULT") and (following.text == "(" or following.says(*_NOW)):
-            return True
-    return False
+    return any(
+        token.says("AUTO_INCREMENT", "GENERATED", "AS", "SERIAL") for token in definition[1:]
+    )
 
 
-_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_NULL = Constant("", is_text=False)
+_NUMBER = re.compile(r"\d+(\.\d+)?|\.\d+")
+
+
+def _default(definition: list[Token]) -> Constant | None:
+    """What the DEFAULT says, :data:`_NULL` for none; None where only MySQL knows, or where there are two.
+
+    A word beside a string is an introducer (``_latin1'x'``, ``N'x'``, ``X'41'``). A backslash is one thing under
+    NO_BACKSLASH_ESCAPES and another without.
+    """
+    at = [index for index, token in enumerate(definition) if index and token.says("DEFAULT")]
+    if not at:
+        return _NULL
+    rest = definition[at[0] + 1 :]
+    if len(at) > 1 or not rest:
+        return None
+    sign = ""
+    if len(rest) > 1 and rest[0].text in ("-", "+") and not rest[0].quoted:
+        sign, rest = rest[0].text.replace("+", ""), rest[1:]
+    first, then = rest[0], rest[1:]
+    if first.says("NULL"):
+        return _NULL
+    if first.says("TRUE", "FALSE") and not sign:
+        return Constant(str(int(first.says("TRUE"))), is_text=False)
+    if first.is_text and not sign:
+        plain = "\\" not in first.text and first.text.isascii()
+        joined = bool(then) and (then[0].is_text or then[0].says("COLLATE"))
+        return Constant(first.text, is_text=True) if plain and not joined else None
+    number = first.text
+    for token in then if not first.quoted else []:
+        if token.quoted or not re.fullmatch(r"\.|\d+", token.text):
+            break
+        number += token.text
+    if not first.quoted and _NUMBER.fullmatch(number):
+        return Constant(sign + number, is_text=False)
+    return None
 
 
 def renamed_tables(statement: str, database: str) -> list[tuple[TableId, TableId]]:
@@ -162,13 +217,15 @@ def _clauses(statement: str) -> Iterator[list[Token]]:
     yield from _parts(_table(tokens[2:], "")[1])
 
 
-def _parts(tokens: list[Token]) -> Iterator[list[Token]]:
-    """Split at the commas outside parentheses."""
+def _parts(tokens: list[Token], *, closed: bool = False) -> Iterator[list[Token]]:
+    """Split at the commas outside parentheses. ``closed``: up to the parenthesis that closes them."""
     clause: list[Token] = []
     depth = 0
     for token in tokens:
         sign = "" if token.quoted else token.text
         depth += (sign == "(") - (sign == ")")
+        if closed and depth < 0:
+            break
         if sign == "," and depth == 0:
             yield clause
             clause = []
@@ -183,6 +240,7 @@ def _tokens(statement: str) -> Iterator[Token]:
         if found.lastgroup == "name":
             yield Token(text[1:-1].replace("``", "`"), quoted=True)
         elif found.lastgroup == "text":
-            yield Token(text, quoted=True)
-        elif found.lastgroup != "skip":
+            mark = text[0]
+            yield Token(text[1:-1].replace(mark * 2, mark), quoted=True, is_text=True)
+        elif found.lastgroup not in ("skip", "version"):
             yield Token(text)

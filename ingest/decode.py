@@ -201,7 +201,15 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     return reason
 
 
-_CAN_FAIL = {Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP, Kind.BINARY, Kind.BITS, *RANGES}
+_CAN_FAIL = {
+    Kind.GARBLED,
+    Kind.INTEGER,
+    Kind.DECIMAL,
+    Kind.TIMESTAMP,
+    Kind.BINARY,
+    Kind.BITS,
+    *RANGES,
+}
 
 
 def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
@@ -219,6 +227,10 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
         return F.try_to_binary(raw, F.lit("base64"))
+    if column.kind is Kind.GARBLED:
+        return F.lit(None).cast(column.delta)
+    if column.kind is Kind.TRUTH:
+        return raw.cast(column.delta)
     if column.kind is Kind.BITS:
         return _big_endian(F.try_to_binary(raw, F.lit("base64")))
     if column.kind is Kind.DATE:

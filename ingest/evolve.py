@@ -14,20 +14,13 @@ from typing import Literal
 
 from ingest import ddl
 from ingest.catalog import SchemaVersion
+from ingest.defaults import stored
 from ingest.mysql_types import Column, Kind, column_type, normalised
 from ingest.names import quoted
 
-_CONSTANT_KINDS = {
-    Kind.INTEGER,
-    Kind.UNSIGNED_BIGINT,
-    Kind.DECIMAL,
-    Kind.TEXT,
-    Kind.ENUM,
-    Kind.SET,
-    Kind.DOUBLE,
-}
 _IMPLICIT = {
     Kind.INTEGER: "0",
+    Kind.TRUTH: "0",
     Kind.UNSIGNED_BIGINT: "0",
     Kind.DECIMAL: "0",
     Kind.FLOAT: "0",
@@ -129,7 +122,7 @@ def plan(
         delta = column_type(column).delta
         origin = said.origin(column.name, list(held.columns))
         if origin is None:
-            default, why = _default(column, column.name.lower() in said.computed)
+            default, why = default_of(column, said)
             if default is not None:
                 defaults.append((column.name, default))
             fields.append(Field(column.name, delta, _literal(default, delta)))
@@ -137,6 +130,8 @@ def plan(
             field, why = _converted(
                 origin, held.columns[origin], before.get(origin.lower()), column
             )
+            if not why and _fills_null(before.get(origin.lower()), column, version.key):
+                why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)
         unknown += [why] if why else []
     kept = [name for name in version.kept if name in held.columns]
@@ -156,6 +151,11 @@ def plan(
     return InPlace(tuple(fields), tuple(defaults), mapped, bool(widened), tuple(unknown))
 
 
+def _fills_null(old: Column | None, new: Column, key: Sequence[str]) -> bool:
+    """True when MySQL, unless its session is strict, has put a value in the place of each NULL."""
+    return old is not None and old.optional and not new.optional and new.name not in key
+
+
 def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
     """A table of the lake as a schema version has left it; what type a kept column has is not known."""
     columns = {column.name: column_type(column).delta for column in version.followed}
@@ -168,14 +168,22 @@ def changes_values(old: Column, new: Column) -> bool:
     return not (same and _keeps_values(old, new))
 
 
-def _default(column: Column, computed: bool) -> tuple[str | None, str]:
-    """What existing rows hold in a new column, as text (None: NULL), and why nobody can say."""
-    kind = column_type(column).kind
+def default_of(column: Column, said: ddl.ColumnChanges) -> tuple[str | None, str]:
+    """What existing rows hold in a new column, as text (None: NULL), and why nobody can say.
+
+    What MySQL makes of a default depends on the column's type and on the session, so the few forms that are the
+    same everywhere are taken from the statement itself; Debezium's own reading of it is no value
+    (``x'41'`` is 41, ``0x41`` is 4).
+    """
+    kind, name = column_type(column).kind, column.name.lower()
     nobody = f"what existing rows hold in the new column {column.name!r}"
-    if computed or column.generated:
+    if name in said.computed or column.generated:
         return None, nobody
-    if column.default is not None:
-        return (column.default, "") if kind in _CONSTANT_KINDS else (None, nobody)
+    if (constant := said.defaults.get(name)) is not None:
+        found = stored(constant, column)
+        return found, "" if found is not None else nobody
+    if column.default is not None or name not in said.added:
+        return None, nobody
     if column.optional:
         return None, ""
     if kind in _IMPLICIT and not column.labels:
@@ -206,21 +214,58 @@ def _converted(origin: str, delta: str, old: Column | None, new: Column) -> tupl
 
 
 def _keeps_values(old: Column, new: Column) -> bool:
-    """True when a change between two types of one Delta type leaves every value as it is."""
+    """True when a change between two types of one Delta type leaves every value as it is, whatever the
+    session's ``sql_mode``.
+    """
     if new.generated and not old.generated:
         return False
     was, now = column_type(old), column_type(new)
-    if was.kind is not now.kind or was.digits != now.digits:
+    if was.kind is not now.kind and {was.kind, now.kind} != {Kind.INTEGER, Kind.TRUTH}:
+        return False
+    if was.digits != now.digits:
         return False
     if old.labels or new.labels:
         return set(old.labels) <= set(new.labels) and bool(old.labels)
-    if was.kind is Kind.INTEGER:
+    if now.kind in (Kind.INTEGER, Kind.TRUTH):
         return _holds(old, new)
+    if now.kind in _ROUNDED:
+        return not _loses_its_sign(old, new) and _places(old) == _places(new)
+    if now.kind is Kind.BITS:
+        return _octets(old) == _octets(new) and _capacity(old) <= _capacity(new)
     charset = new.charset in (old.charset, "utf8mb4")
-    fixed = was.kind is Kind.BINARY and normalised(new.type_name) == "BINARY"
-    if fixed and old.length != new.length:
+    was_name, now_name = normalised(old.type_name), normalised(new.type_name)
+    if now_name == "BINARY" and (was_name, old.length) != (now_name, new.length):
         return False  # MySQL pads with zero bytes
+    if now_name == "CHAR" and was_name != "CHAR":
+        return False  # MySQL cuts spaces off the end
+    if _is_sized(old) or _is_sized(new):
+        return charset and (was_name, old.length) == (now_name, new.length)
     return charset and _capacity(old) <= _capacity(new)
+
+
+_ROUNDED = (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.WIDE_DECIMAL)
+
+
+def _loses_its_sign(old: Column, new: Column) -> bool:
+    """True when negative numbers become 0 where the session lets them."""
+    unsigned = normalised(new.type_name).endswith(" UNSIGNED")
+    return unsigned and not normalised(old.type_name).endswith(" UNSIGNED")
+
+
+def _places(column: Column) -> tuple[int | None, int | None]:
+    """Digits, and those behind the point. None: a floating-point number that is not rounded to any."""
+    if normalised(column.type_name).startswith("DECIMAL"):
+        return column.length or 10, column.scale or 0
+    return (column.length, column.scale) if column.scale is not None else (None, None)
+
+
+def _octets(column: Column) -> int:
+    return ((column.length or 1) + 7) // 8
+
+
+def _is_sized(column: Column) -> bool:
+    """TEXT(n) and BLOB(n): which type MySQL makes of them depends on the character set."""
+    return normalised(column.type_name) in ("TEXT", "BLOB") and column.length is not None
 
 
 _CAPACITY = {
@@ -256,13 +301,17 @@ def _holds(old: Column, new: Column) -> bool:
 
 
 def _integer(column: Column) -> tuple[int, bool]:
-    name = normalised(column.type_name)
+    name = normalised(column.type_name).replace("BOOLEAN", "TINYINT").replace("BOOL", "TINYINT")
     return _BYTES.get(name.removesuffix(" UNSIGNED"), 0), name.endswith(" UNSIGNED")
 
 
 def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> bool:
     """True when every value of the old Delta type is the same value in the new one."""
     kind = column_type(new).kind
+    if old is not None and kind in _ROUNDED and _loses_its_sign(old, new):
+        return False
+    if kind is Kind.DOUBLE and new.scale is not None:
+        return False  # DOUBLE(7,2) rounds
     if old_delta in _INTEGERS:
         rank = _INTEGERS.index(old_delta)
         if kind in (Kind.INTEGER, Kind.UNSIGNED_BIGINT):

@@ -65,7 +65,8 @@ def effects(
         if lake is None:
             found += _made(versions)
             continue
-        done = state.position if state and state.position else versions[0].position
+        first = catalog.first(table) or versions[0]
+        done = state.position if state and state.position else first.position
         before = [v for v in versions if v.position <= done and v.columns]
         later = [v for v in versions if v.position > done and not v.from_snapshot]
         barrier = (barriers or {}).get(table)

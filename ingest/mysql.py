@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymysql
@@ -14,6 +14,7 @@ from pymysql.cursors import Cursor
 from ingest.config import Source
 from ingest.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.gtid import GtidSet
+from ingest.likeness import Told
 from ingest.mysql_types import Column
 from ingest.position import file_number
 from ingest.topics import TableId, captured
@@ -310,6 +311,43 @@ def _column(name: str, base: str, full: str, nullable: str, charset: str | None)
         optional=nullable == "YES",
         charset=charset,
     )
+
+
+def told(cursor: Cursor, tables: Collection[TableId]) -> dict[TableId, Told]:
+    """What the information schema says of these tables; one that is not there has no entry."""
+    keys: dict[TableId, dict[str, list[str]]] = {}
+    names = sorted({table.database for table in tables})
+    cursor.execute(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE FROM "
+        "information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND TABLE_SCHEMA IN %s ORDER BY SEQ_IN_INDEX",
+        (names,),
+    )
+    for database, name, index, column, nullable in cursor.fetchall():
+        of = keys.setdefault(TableId(str(database), str(name)), {}).setdefault(str(index), [])
+        of.append("" if nullable == "YES" or column is None else str(column))
+    found = {}
+    for table in tables:
+        cursor.execute(
+            "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME "
+            "FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s "
+            "ORDER BY ORDINAL_POSITION",
+            (table.database, table.name),
+        )
+        rows = cursor.fetchall()
+        indexes = keys.get(table, {})
+        key = tuple(indexes.pop("PRIMARY", ()))
+        unique = tuple(tuple(names) for names in indexes.values() if "" not in names)
+        listed = tuple(replace(_column(*row), labels=_labels(str(row[2]))) for row in rows)
+        if listed:
+            found[table] = Told(listed, key, unique)
+    return found
+
+
+def _labels(full: str) -> tuple[str, ...]:
+    """Of an ENUM or SET, as MySQL quotes them."""
+    if not full.startswith(("enum(", "set(")):
+        return ()
+    return tuple(re.findall(r"(?s)'(?:[^'\\\\]|\\\\.|'')*'", full))
 
 
 def primary_key(cursor: Cursor, table: TableId) -> tuple[str, ...]:

@@ -23,11 +23,13 @@ class Kind(Enum):
     FLOAT = "number (single precision)"
     DOUBLE = "number (double precision)"
     BOOLEAN = "true or false"
+    TRUTH = "true for every number but 0, or false"
     BITS = "base64 of little-endian bytes"
     TEXT = "text"
     ENUM = "a label"
     SET = "labels with commas between"
     BINARY = "base64"
+    GARBLED = "bytes that were taken for text: nothing that can be read"
     YEAR = "number; the stream writes 1900 for 0000"
     DATE = "days since 1970-01-01"
     DATETIME = "microseconds since 1970-01-01 00:00:00 on the wall clock"
@@ -93,8 +95,6 @@ class Column:
 
 
 _SYNONYMS = {
-    "BOOL": "TINYINT",
-    "BOOLEAN": "TINYINT",
     "INT1": "TINYINT",
     "INT2": "SMALLINT",
     "INT3": "MEDIUMINT",
@@ -103,6 +103,7 @@ _SYNONYMS = {
     "INT4": "INT",
     "INT8": "BIGINT",
     "SERIAL": "BIGINT UNSIGNED",
+    "BIGINT SERIAL DEFAULT VALUE": "BIGINT UNSIGNED",
     "DEC": "DECIMAL",
     "NUMERIC": "DECIMAL",
     "FIXED": "DECIMAL",
@@ -110,20 +111,15 @@ _SYNONYMS = {
     "FLOAT8": "DOUBLE",
     "REAL": "DOUBLE",
     "DOUBLE PRECISION": "DOUBLE",
-    "CHARACTER": "CHAR",
-    "NCHAR": "CHAR",
-    "NATIONAL CHAR": "CHAR",
-    "NATIONAL CHARACTER": "CHAR",
-    "CHARACTER VARYING": "VARCHAR",
-    "CHAR VARYING": "VARCHAR",
-    "NVARCHAR": "VARCHAR",
-    "NATIONAL VARCHAR": "VARCHAR",
     "LONG": "MEDIUMTEXT",
-    "LONG VARCHAR": "MEDIUMTEXT",
     "LONG VARBINARY": "MEDIUMBLOB",
     "CHAR BYTE": "BINARY",
     "GEOMCOLLECTION": "GEOMETRYCOLLECTION",
 }
+"""Of texts there are some twenty more spellings: see :func:`_of_text`."""
+_TRUTHS = {"BOOL", "BOOLEAN"}
+"""MySQL makes a TINYINT(1) of them. Debezium knows that from SHOW CREATE TABLE only: of a statement that it
+reads in the stream it keeps the word, and says true to 2 and to -1."""
 _INTEGERS = {
     "TINYINT": "tinyint",
     "TINYINT UNSIGNED": "smallint",
@@ -171,6 +167,8 @@ def column_type(column: Column) -> ColumnType:
     TINYINT(1) stays a number: MySQL stores 2 and 127 in it. Only BIT(1) is a boolean.
     """
     name = normalised(column.type_name)
+    if name in _TRUTHS:
+        return ColumnType(Kind.TRUTH, "tinyint", "boolean")
     if name in _INTEGERS:
         return ColumnType(Kind.INTEGER, _INTEGERS[name], "bigint")
     if name in _SIMPLE:
@@ -193,8 +191,10 @@ def column_type(column: Column) -> ColumnType:
         return ColumnType(Kind.BITS, "binary", "string")
     if name == "TIME":
         return ColumnType(Kind.TIME, "string", "bigint", digits=column.length or 0)
-    if name in _BINARIES or (name in _TEXTS and column.charset == "binary"):
+    if name in _BINARIES:
         return ColumnType(Kind.BINARY, "binary", "string")
+    if name in _TEXTS and column.charset and column.charset.lower() == "binary":
+        return ColumnType(Kind.GARBLED, "binary", "string")
     if name in _TEXTS:
         return ColumnType(Kind.TEXT, "string", "string")
     if name in _LABELS:
@@ -218,17 +218,45 @@ def streamed_labels(quoted: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """
     pairs = []
     for text in quoted:
-        inner = text[1:-1].replace("''", "'")
-        label = re.sub(r"(?s)\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner)
-        streamed = inner.replace(",", "\\,")
+        streamed = text[1:-1].replace("''", "'").replace(",", "\\,")
+        label = unquoted(text)
         if streamed != label:
             pairs.append((streamed, label))
     return tuple(pairs)
 
 
+def unquoted(text: str) -> str:
+    """A string as MySQL quotes it to what it says."""
+    inner = text[1:-1].replace("''", "'")
+    return re.sub(r"(?s)\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner)
+
+
 def normalised(type_name: str) -> str:
     """One spelling per type: upper case, synonyms resolved, ``UNSIGNED`` last."""
-    name = re.sub(r"\s+", " ", type_name.upper()).replace(" ZEROFILL", "").replace(" SIGNED", "")
-    base, unsigned = name.removesuffix(" UNSIGNED"), name.endswith(" UNSIGNED")
-    base = _SYNONYMS.get(base, base)
+    words = type_name.upper().split()
+    # MySQL takes them in any order, and ZEROFILL for both.
+    unsigned = "UNSIGNED" in words or "ZEROFILL" in words
+    base = " ".join(word for word in words if word not in _OF_NUMBERS)
+    base = _SYNONYMS.get(base) or _of_text(base)
     return f"{base} UNSIGNED" if unsigned and not base.endswith(" UNSIGNED") else base
+
+
+_OF_NUMBERS = {"SIGNED", "UNSIGNED", "ZEROFILL"}
+
+
+def _of_text(base: str) -> str:
+    """CHAR, VARCHAR or MEDIUMTEXT where it is one of their spellings; what follows them in a statement, BINARY,
+    asks for another collation only.
+    """
+    found = _TEXT_WORDS.fullmatch(base)
+    if found is None:
+        return base
+    if found["long"]:
+        return "MEDIUMTEXT"
+    return "VARCHAR" if found["var"] or found["varying"] else "CHAR"
+
+
+_TEXT_WORDS = re.compile(
+    r"(?:(?P<long>LONG)\ |NATIONAL\ )?N?(?P<var>VAR|CHAR\ VAR)?CHAR(?:ACTER)?"
+    r"(?P<varying>\ VARYING)?(?:\ BINARY)?"
+)

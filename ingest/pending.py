@@ -33,9 +33,10 @@ def pending(
         )
         if upto is None:
             continue
-        first = catalog.versions[table][0]
-        # A CREATE alone is not pending: the table is made when it is first looked for.
-        if state is not None or first.moved_from or upto > first.position:
+        first = catalog.first(table)
+        # A CREATE alone is not pending, nor a DROP … IF EXISTS before it: the table is made when it is first
+        # looked for.
+        if state is not None or (first and (first.moved_from or upto > first.position)):
             found[table] = upto
     return found
 
@@ -51,6 +52,7 @@ def without_changes(
     found = {}
     for name, upto in ddl.items():
         table, state = TableId.parse(name), states.get(name)
-        low = state.position if state and state.position else catalog.versions[table][0].position
+        first = catalog.first(table)
+        low = state.position if state and state.position else first.position if first else upto
         found[table] = TableFacts.nothing(table, low, upto)
     return found

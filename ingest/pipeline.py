@@ -7,7 +7,7 @@ is a stage that has a module of its own name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -27,7 +27,7 @@ from ingest.facts import regression
 from ingest.failpoints import reached
 from ingest.held_back import HeldBack
 from ingest.maintenance import Maintenance
-from ingest.manifest import Entry, Gap, Kind, TableState
+from ingest.manifest import Entry, Gap, Kind
 from ingest.names import app_id
 from ingest.ports import Binlog, Log, Schemas
 from ingest.position import Position
@@ -35,6 +35,7 @@ from ingest.publishing import Publisher
 from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
 from ingest.retaking import Retaking
+from ingest.second_look import SecondLook
 from ingest.set_aside import Admission, Spans
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
@@ -64,6 +65,7 @@ class Batches:
         requests: Requests,
         binlog: Binlog,
         epochs: Sequence[Epoch] = (),
+        second_look: SecondLook | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.newest = newest
@@ -78,11 +80,11 @@ class Batches:
         self._requests = requests
         self._again = Retaking(pipeline, requests, binlog)
         self._admission = Admission(pipeline.lake.profile)
+        self._second_look = second_look
         self._awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
-        # Of the run's session, not of a batch's: Spark hands each batch a session object of its
-        # own, and sessions cloned from it would pile up batch by batch.
+        # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(
@@ -163,9 +165,11 @@ class Batches:
         """Remove what a completed snapshot did not contain, as soon as all of it is applied.
 
         ``streaming``: the newest position that the connector is known to have streamed. A snapshot
-        below it is complete in Kafka; where its topic ends then, its rows end. Once that much is
-        applied, rows older than the snapshot did not occur in it.
+        below it is complete in Kafka; once all of it is applied, rows older than it did not occur in it.
         """
+        if self._second_look and streaming:
+            self._schemas.read_to_end()
+            self._second_look.look(self._schemas.catalog, streaming, self._requests)
         if (newest := self.newest) is None:
             return
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
@@ -183,10 +187,9 @@ class Batches:
     def _apply_ddl(self, streamed: Position) -> None:
         """DDLs that no change of their table has followed yet, once all before them is applied."""
         assert self.newest is not None
-        tables = self.newest.tables
-        catalog, barriers = self._governed(tables)
+        catalog, barriers = self._governed()
         policy.refuse(barriers)
-        waiting = pending.pending(catalog, tables, streamed, barriers)
+        waiting = pending.pending(catalog, self.newest.tables, streamed, barriers)
         ready = {
             str(table): upto
             for table, upto in waiting.items()
@@ -353,12 +356,11 @@ class Batches:
 
     def barred(self) -> frozenset[str]:
         """Tables that a policy holds before a DDL, by what the lake has applied."""
-        _, barriers = self._governed(self.newest.tables if self.newest else {})
+        _, barriers = self._governed()
         return frozenset(map(str, barriers))
 
-    def _governed(
-        self, tables: Mapping[str, TableState]
-    ) -> tuple[Catalog, dict[TableId, policy.Barrier]]:
+    def _governed(self) -> tuple[Catalog, dict[TableId, policy.Barrier]]:
+        tables = self.newest.tables if self.newest else {}
         return policy.governed(self._readable[0], tables, self.pipeline.rules)
 
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:

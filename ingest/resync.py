@@ -68,12 +68,17 @@ def request(
     tables: Sequence[str],
     say: Callable[[str], None],
     requests: Requests | None = None,
+    *,
+    anew: bool = False,
 ) -> list[Request]:
-    """Ask for these tables; the running job (or the next) brings it to its end."""
+    """Ask for these tables; the running job (or the next) brings it to its end. ``anew``: the connector is to read
+    their definitions from MySQL, too, which it does in a blocking snapshot alone.
+    """
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
-        kinds = {str(t): _kind(mysql.primary_key(cursor, t)) for t in named}
+        keys = {str(t): () if anew else mysql.primary_key(cursor, t) for t in named}
+        kinds = {name: _kind(key) for name, key in keys.items()}
         if "BLOCKING" in kinds.values():
             mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
@@ -89,7 +94,7 @@ def request(
     busy = any(one.kind == "INCREMENTAL" for one in requests.open())
     for one in made:
         requests.add(one)
-        say(f"{one.table}: asked for {_KINDS[one.kind]}")
+        say(f"{one.table}: asked for {_ANEW if anew else _KINDS[one.kind]}")
     requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
     return made
 
@@ -102,6 +107,9 @@ _KINDS = {
     "INCREMENTAL": "an incremental snapshot; its rows stay readable until the new ones are whole",
     "BLOCKING": "a blocking snapshot, as it has no key; the stream waits while it is read",
 }
+
+
+_ANEW = "a blocking snapshot, with its definition; the stream waits while it is read"
 
 
 def known_table(pipeline: Pipeline, name: str) -> TableId:
@@ -156,12 +164,12 @@ class Requests:
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
-    def ask(self, tables: Sequence[str]) -> None:
-        """Take these tables again, unless that is asked for already."""
+    def ask(self, tables: Sequence[str], *, anew: bool = False) -> None:
+        """Take these tables again (``anew``: :func:`request`), unless that is asked for already."""
         asked = {one.table for one in self.open()} if tables else set()
         missing = [table for table in tables if table not in asked]
         if missing:
-            request(self.pipeline, missing, self.say, self)
+            request(self.pipeline, missing, self.say, self, anew=anew)
 
     def add(self, one: Request) -> None:
         """Keep it until it is done."""
@@ -270,7 +278,7 @@ class Requests:
             if said.get("type") == "STARTED":
                 self._begun = offset
             elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
-                empty = more["status"] == "EMPTY"
+                empty = more["status"] == "EMPTY" or more.get("total_rows_scanned") == "0"
                 self._scanned[more.get("scanned_collection", "")] = (offset, empty)
             return
         if said.get("aggregate_type") != "Incremental Snapshot":

@@ -44,6 +44,7 @@ from ingest.names import checkpoint_path, lease_path
 from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
+from ingest.second_look import SecondLook
 from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
@@ -223,6 +224,7 @@ class Run:
             requests=requests,
             binlog=MySqlLog(self.pipeline, epochs),
             epochs=epochs,
+            second_look=SecondLook(self.pipeline),
         )
         try:
             start, facts = mended(

@@ -58,7 +58,7 @@ ENTRIES = (
         "from any character set; see limits.md for bytes that cp1252 leaves undefined, and for texts in utf16 "
         "that begin with U+FEFF or U+FFFE",
     ),
-    Entry("the same in CHARACTER SET binary", _column("VARCHAR", 10, charset="binary")),
+    Entry("the same in CHARACTER SET binary", _column("VARBINARY", 10)),
     Entry("BINARY, VARBINARY, TINYBLOB to LONGBLOB", _column("BLOB"), "trailing zero bytes kept"),
     Entry(
         "DATE",

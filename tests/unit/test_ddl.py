@@ -77,7 +77,8 @@ ID = col("id", optional=False)
 
 def test_a_nullable_column_is_added_with_null_and_a_constant_default_fills_existing_rows():
     new = [col("a"), col("b", optional=False, default="7"), col("c", "VARCHAR", 9, optional=False)]
-    plan = after([ID], ID, *new)
+    ddl = "ALTER TABLE t ADD a INT, ADD b INT NOT NULL DEFAULT 7, ADD c VARCHAR(9) NOT NULL"
+    plan = after([ID], ID, *new, ddl=ddl)
     assert isinstance(plan, InPlace)
     assert (plan.mapped, plan.widened, plan.added) == (False, False, ["a", "b", "c"])
     assert plan.defaults == (("b", "7"), ("c", ""))

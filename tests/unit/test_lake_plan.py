@@ -79,7 +79,10 @@ def test_with_the_profile_compat_a_rename_writes_the_table_anew():
 def test_a_default_fills_rows_and_what_only_mysql_knows_is_read_again():
     assert planned(
         record(
-            20, "ALTER", [ID, V, column("w", defaultValueExpression="7")], "ALTER TABLE t ADD w …"
+            20,
+            "ALTER",
+            [ID, V, column("w", defaultValueExpression="7")],
+            "ALTER TABLE t ADD w INT DEFAULT 7",
         ),
         record(
             30,

@@ -50,8 +50,9 @@ def test_tinyint_1_stays_a_number_and_only_bit_1_is_boolean():
     assert of("BIT").kind is Kind.BOOLEAN
 
 
-def test_text_in_the_binary_charset_is_bytes():
-    assert of("VARCHAR", 10, charset="binary").kind is Kind.BINARY
+def test_bytes_that_the_stream_took_for_text_are_bytes_in_the_lake_and_never_read():
+    assert of("VARCHAR", 10, charset="binary").kind is Kind.GARBLED
+    assert of("VARCHAR", 10, charset="binary").delta == "binary"
 
 
 def test_an_unknown_type_is_refused_by_name():

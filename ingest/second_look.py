@@ -1,0 +1,71 @@
+"""Tables that a statement in the stream has changed, looked up in MySQL: are they what we take them for?
+
+MySQL tells of its tables as they are now, and the catalog of what the connector has streamed. So a table is asked for,
+then where the log ends; and once the connector has streamed beyond that end, and no further statement has changed the
+table, both speak of one version. Then they are compared (``likeness``). Whatever changes meanwhile costs another look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ingest import likeness, mysql
+from ingest.catalog import Catalog, SchemaVersion
+from ingest.config import Pipeline
+from ingest.likeness import Told
+from ingest.position import Position
+from ingest.resync import Requests, is_possible
+from ingest.topics import TableId
+
+
+@dataclass
+class SecondLook:
+    """What was looked up, and what came of it."""
+
+    pipeline: Pipeline
+    differs: dict[TableId, str] = field(default_factory=dict)
+    """Tables whose newest version is another to MySQL, with the difference in words. Those whose version comes from
+    MySQL's own text are none: reading them anew would bring the same.
+    """
+    _done: dict[TableId, int] = field(default_factory=dict)
+    """Which version (its offset) was compared."""
+    _asked: dict[TableId, tuple[int, Told | None]] = field(default_factory=dict)
+    _end: tuple[int, int] = (0, 0)
+
+    def look(self, catalog: Catalog, streaming: Position, requests: Requests) -> None:
+        """Go on with it; a table that is another to MySQL is asked for, with its definition. ``streaming``: where
+        the connector is known to stream, with ``catalog`` read to its end after that was known.
+        """
+        streamed = {v.table: v for v in catalog.current() if not catalog.was_read_anew(v)}
+        for table in self.differs.keys() - streamed.keys():
+            del self.differs[table]
+        if self._asked and (streaming.file, streaming.pos) >= self._end:
+            asked, self._asked = self._asked, {}
+            for table, (offset, told) in asked.items():
+                version = streamed.get(table)
+                if version is not None and version.offset == offset:
+                    self._compare(version, told, requests)
+        if not self._asked:
+            self._ask({t: v for t, v in streamed.items() if self._done.get(t) != v.offset})
+        if self.differs and is_possible(self.pipeline):
+            requests.ask(sorted(map(str, self.differs)), anew=True)
+
+    def _ask(self, versions: Mapping[TableId, SchemaVersion]) -> None:
+        if not versions:
+            return
+        with mysql.connected(self.pipeline.source) as cursor:
+            told = mysql.told(cursor, list(versions))
+            end = mysql.reached(cursor)
+        self._asked = {table: (one.offset, told.get(table)) for table, one in versions.items()}
+        self._end = (end.file, end.pos)
+
+    def _compare(self, version: SchemaVersion, told: Told | None, requests: Requests) -> None:
+        table = version.table
+        self._done[table] = version.offset
+        # Without an entry it was dropped, or renamed out of the patterns, of which Debezium tells nothing.
+        found = likeness.differences(version, told) if told else []
+        self.differs.pop(table, None)
+        if found:
+            self.differs[table] = "; ".join(found)
+            requests.say(f"{table}: {self.differs[table]}. It has to be read anew from MySQL")
