@@ -1,7 +1,8 @@
 """Random histories of one table: DDL and DML in any order, drawn from a seed.
 
 Every statement is one that a strict MySQL takes, so a history needs no repair; what it leads to is
-whatever MySQL says at the end.
+whatever MySQL says at the end. Types, defaults, attributes and clauses are spelt as the grammar allows, at random
+(``spelt``, ``definition``); what a spelling is written as in full stands in ``tests.ddl.corpus``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,107 @@ TYPES = {
     "DATETIME(3)": lambda r: f"'20{r.randint(10, 30)}-01-02 03:04:05.{r.randint(100, 999)}'",
     "TIMESTAMP NULL": lambda r: f"'20{r.randint(10, 30)}-06-02 03:04:05'",
     "ENUM('a','b','c')": lambda r: f"'{r.choice('abc')}'",
+    "TINYINT(1)": lambda r: r.choice((0, 1, 1, 2, -1, "TRUE", "FALSE")),
+    "BIGINT UNSIGNED": lambda r: r.choice((0, 2**53 + 1, 2**64 - 1)),
+    "VARCHAR(9) CHARACTER SET latin1": lambda r: f"'{r.choice('äéx')}{r.randint(0, 9)}'",
+    "VARBINARY(9)": lambda r: f"x'{r.choice(('00ff', '61626364', ''))}'",
+    "BIT(9)": lambda r: f"b'{r.randint(0, 511):b}'",
+    "YEAR": lambda r: r.randint(1990, 2030),
 }
-"""Types and how a value of each is written in SQL."""
+"""Types and how a value of each is written in SQL: the one place where values are drawn."""
+
+SPELT = {
+    "TINYINT": ("TINYINT", "INT1", "TINYINT SIGNED", "tinyint(4)"),
+    "SMALLINT UNSIGNED": ("SMALLINT UNSIGNED", "INT2 UNSIGNED", "SMALLINT(5) UNSIGNED ZEROFILL"),
+    "INT": ("INT", "INTEGER", "INT4", "INT(11)", "INT SIGNED"),
+    "BIGINT": ("BIGINT", "INT8", "BIGINT(20)", "BIGINT SIGNED"),
+    "DECIMAL(10,2)": (
+        "DECIMAL(10,2)",
+        "DEC(10,2)",
+        "NUMERIC(10,2)",
+        "FIXED(10,2)",
+        "numeric (10, 2)",
+    ),
+    "DOUBLE": ("DOUBLE", "DOUBLE PRECISION", "REAL", "FLOAT8", "FLOAT(53)"),
+    "VARCHAR(20)": (
+        *(
+            "VARCHAR(20)",
+            "CHARACTER VARYING(20)",
+            "CHAR VARYING(20)",
+            "VARCHARACTER(20)",
+            "NVARCHAR(20)",
+        ),
+        *(
+            "NATIONAL VARCHAR(20)",
+            "NCHAR VARYING(20)",
+            "VARCHAR(20) BINARY",
+            "VARCHAR(20) COLLATE utf8mb4_bin",
+        ),
+        *(
+            "NATIONAL CHARACTER VARYING(20)",
+            "VARCHAR(20) CHARSET utf8mb4",
+            "VARCHAR(20) CHAR SET 'utf8mb4'",
+        ),
+    ),
+    "TEXT": ("TEXT", "TEXT(5000)", "TEXT CHARACTER SET utf8mb4"),
+    "TIMESTAMP NULL": ("TIMESTAMP NULL",),
+    "TINYINT(1)": ("BOOLEAN", "BOOL", "TINYINT(1)", "boolean"),
+    "BIGINT UNSIGNED": ("BIGINT UNSIGNED", "INT8 UNSIGNED", "BIGINT UNSIGNED ZEROFILL"),
+    "VARCHAR(9) CHARACTER SET latin1": (
+        *("VARCHAR(9) CHARACTER SET latin1", "VARCHAR(9) ASCII", "VARCHAR(9) COLLATE latin1_bin"),
+        *("VARCHAR(9) CHARSET LATIN1", "VARCHAR(9) COLLATE 'latin1_bin'"),
+    ),
+    "VARBINARY(9)": ("VARBINARY(9)", "VARCHAR(9) BYTE", "VARCHAR(9) CHARACTER SET binary"),
+}
+"""How else a type is said."""
+
+DEFAULTS = {
+    "INT": ("7", "-7", "+7", "- 7", "'7'", "TRUE", "x'41'", "0x41", "b'101'", "1e2", "1.5", "(1 + 1)", "N'7'"),
+    "BIGINT": ("7", "-9007199254740993", "FALSE", "0x41", "'7'"),
+    "TINYINT": ("7", "TRUE", "false", "'7'", "b'1'"),
+    "SMALLINT UNSIGNED": ("7", "TRUE", "007", "x'41'"),
+    "TINYINT(1)": ("TRUE", "FALSE", "1", "'0'", "true", "2", "b'1'"),
+    "BIGINT UNSIGNED": ("18446744073709551615", "0xFFFFFFFFFFFFFFFF", "0", "TRUE"),
+    "DECIMAL(10,2)": ("1.50", "1", ".5", "-1.5e1", "1E-2", "'1.005'", "TRUE", "0x41"),
+    "DOUBLE": ("0.125", "1e3", "TRUE", "-2"),
+    "VARCHAR(20)": (
+        *("''", "'TRUE'", "TRUE", "'NULL'", "7", "-7.50", "1e2", "N'a'", "_utf8mb4'ä'", "x'41'", "0x41", "'it''s'"),
+        *("'it\\'s'", "'a\\\\b'", "'a\\nb'", "' a '", "'a, DEFAULT (7)'", "'漢'", "'a\u2028b'", "('ab')", "'CURRENT_TIMESTAMP'"),
+    ),
+    "DATE": ("'2020-01-01'", "20200101", "(CURRENT_DATE)"),
+    "DATETIME(3)": ("'2020-01-01 00:00:00'", "CURRENT_TIMESTAMP(3)", "NOW(3)", "CURRENT_TIMESTAMP(3) ON UPDATE NOW(3)"),
+    "ENUM('a','b','c')": ("'b'", "'B'"),
+    "BIT(9)": ("b'101'", "5", "x'05'"),
+    "VARBINARY(9)": ("x'00ff'", "'a'"),
+    "YEAR": ("2020", "'20'"),
+    "VARCHAR(9) CHARACTER SET latin1": ("'ab'", "_latin1 x'e4'", "'ä'"),
+}  # fmt: skip
+"""What may stand behind DEFAULT; the rows that are there get what MySQL makes of it."""
+
+ATTRIBUTES = (
+    "COMMENT 'it''s, a ; ( '",
+    'COMMENT "DEFAULT 9"',
+    "/*!80000 COMMENT 'versioned' */",
+    "/* DROP COLUMN id, */",
+    "COLUMN_FORMAT DYNAMIC",
+)
+
+
+def spelt(rng: random.Random, kind: str) -> str:
+    """The type in one of its spellings."""
+    return rng.choice(SPELT.get(kind, (kind,)))
+
+
+def definition(rng: random.Random, kind: str) -> str:
+    """The type, and at times what may follow it and changes nothing."""
+    more = f" {rng.choice(ATTRIBUTES)}" if rng.random() < 0.3 else ""
+    return spelt(rng, kind) + more
+
+
+def any_case(rng: random.Random, name: str) -> str:
+    """The name of a column, as somebody may write it who refers to it."""
+    return rng.choice((name, name, name.upper(), f"`{name}`"))
+
 
 RETYPED = {
     "TINYINT": ("INT", "BIGINT", "DECIMAL(12,2)", "VARCHAR(20)"),
@@ -66,8 +166,27 @@ def statements(name: str, seed: int, length: int = 8) -> Iterator[str]:
     shape = Shape(name, keyed=rng.random() < 0.75)
     for _ in range(rng.randint(1, 4)):
         shape.columns[shape.new_name()] = rng.choice(list(TYPES))
-    key = "id INT PRIMARY KEY" if shape.keyed else "id INT"
-    yield f"CREATE TABLE {name} ({', '.join([key, *(f'{c} {t}' for c, t in shape.columns.items())])})"
+    keys = (
+        "id INT PRIMARY KEY",
+        "id INTEGER KEY",
+        "PRIMARY KEY (ID), id INT",
+        "id INT4 NOT NULL, PRIMARY KEY (Id)",
+    )
+    key = rng.choice(keys) if shape.keyed else "id INT"
+    columns = ", ".join([key, *(f"{c} {definition(rng, t)}" for c, t in shape.columns.items())])
+    if rng.random() < 0.3:
+        yield f"DROP TABLE IF EXISTS {name}"
+    create = rng.choice(("CREATE TABLE", "CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
+    options = rng.choice(
+        (
+            "",
+            "",
+            "COMMENT 'it''s, a ; ( '",
+            "ENGINE=InnoDB DEFAULT CHARSET utf8mb4",
+            "COLLATE utf8mb4_bin",
+        )
+    )
+    yield f"{create} {name} ({columns}) {options}"
     yield from _rows(rng, shape, rng.randint(0, 12))
     for _ in range(length):
         yield _ddl(rng, shape)
@@ -109,22 +228,25 @@ def _ddl(rng: random.Random, shape: Shape) -> str:
     column = rng.choice(columns)
     if act == "drop":
         del shape.columns[column]
-        return f"ALTER TABLE {name} DROP COLUMN {column}"
+        return f"ALTER TABLE {name} DROP {rng.choice(('', 'COLUMN '))}{any_case(rng, column)}"
     if act == "rename":
-        return f"ALTER TABLE {name} RENAME COLUMN {column} TO {_renamed(shape, column)}"
+        said = any_case(rng, column)
+        return f"ALTER TABLE {name} RENAME COLUMN {said} TO {_renamed(shape, column)}"
     if act == "change":
-        kind = shape.columns[column]
-        return f"ALTER TABLE {name} CHANGE {column} {_renamed(shape, column)} {kind} FIRST"
+        kind, said = shape.columns[column], any_case(rng, column)
+        return f"ALTER TABLE {name} CHANGE {said} {_renamed(shape, column)} {definition(rng, kind)} FIRST"
     if act == "retype" and RETYPED.get(shape.columns[column]):
         shape.columns[column] = rng.choice(RETYPED[shape.columns[column]])
-        return f"ALTER TABLE {name} MODIFY {column} {shape.columns[column]}"
+        return f"ALTER TABLE {name} MODIFY {column} {definition(rng, shape.columns[column])}"
     if act == "several" and len(columns) > 1:
         return f"ALTER TABLE {name} {_several(rng, shape, column)}"
     kind = rng.random()
     if kind < 0.3:
         return f"TRUNCATE TABLE {name}"
     if kind < 0.6:
-        return f"ALTER TABLE {name} MODIFY {column} {shape.columns[column]} FIRST"
+        return (
+            f"ALTER TABLE {name} MODIFY COLUMN {column} {spelt(rng, shape.columns[column])} FIRST"
+        )
     return f"ALTER TABLE {name} COMMENT = 'history {rng.randint(0, 999)}'"
 
 
@@ -138,20 +260,29 @@ def _renamed(shape: Shape, column: str) -> str:
 
 
 def _add(rng: random.Random, shape: Shape) -> str:
+    first, said = _new(rng, shape)
+    if rng.random() < 0.2:
+        return f"ADD ({first} {said}, {' '.join(_new(rng, shape))})"
+    column = rng.choice(("", "COLUMN "))
+    return f"ADD {column}{first} {said}{rng.choice(('', '', ' FIRST', ' AFTER id'))}"
+
+
+def _new(rng: random.Random, shape: Shape) -> tuple[str, str]:
+    """Name and definition of a new column."""
     name, kind = shape.new_name(), rng.choice(list(TYPES))
     shape.columns[name] = kind
-    how = rng.random()
-    if "INT" in kind and how < 0.6:
+    said, how = definition(rng, kind), rng.random()
+    if kind in DEFAULTS and how < 0.6:
+        null = rng.choice(("NOT NULL", "NOT NULL", ""))
+        if null:
+            shape.never_null.add(name)
+        parts = [null, f"DEFAULT {rng.choice(DEFAULTS[kind])}"]
+        rng.shuffle(parts)
+        return name, " ".join([said, *parts])
+    if how > 0.8 and kind not in ("DATE", "DATETIME(3)", "TIMESTAMP NULL"):
         shape.never_null.add(name)
-        return f"ADD COLUMN {name} {kind} NOT NULL DEFAULT {rng.randint(0, 9)}"
-    if kind == "VARCHAR(20)" and how < 0.3:
-        shape.never_null.add(name)
-        return f"ADD COLUMN {name} {kind} NOT NULL"
-    if kind == "VARCHAR(20)" and how < 0.6:
-        return f"ADD COLUMN {name} {kind} DEFAULT (CONCAT('e', 1 + 1)) FIRST"
-    if kind == "DATETIME(3)" and how < 0.5:
-        return f"ADD COLUMN {name} {kind} DEFAULT CURRENT_TIMESTAMP(3)"
-    return f"ADD COLUMN {name} {kind}"
+        return name, f"{said} NOT NULL"
+    return name, said
 
 
 def _several(rng: random.Random, shape: Shape, a: str) -> str:
@@ -159,4 +290,4 @@ def _several(rng: random.Random, shape: Shape, a: str) -> str:
     del shape.columns[a]
     shape.never_null.discard(a)
     shape.columns[a] = kind  # dropped, and another column takes its name
-    return f"DROP COLUMN {a}, ADD COLUMN {a} {kind}, {_add(rng, shape)}"
+    return f"DROP COLUMN {a}, ADD COLUMN {a} {definition(rng, kind)}, {_add(rng, shape)}"

@@ -3,7 +3,8 @@
     python -m tests.ddl.marathon --ledger ddl.jsonl [--histories 500] [--seed 20261121] [--tables 10]
 
 Each round writes the histories of some tables side by side, while the job runs and is killed once;
-then every table has to be what MySQL says, column by column. The ledger keeps what came out; run
+then every table has to be what MySQL says, value by value, and its columns and their types what the information
+schema says. The ledger keeps what came out; run
 it again and it goes on.
 """
 
@@ -16,8 +17,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from deltalake import DeltaTable
+
+from ingest import mysql
 from ingest.local.stack import Stack
+from ingest.mysql_types import column_type
+from ingest.names import RESERVED_COLUMN
+from ingest.topics import TableId
+from ingest.type_text import type_json
 from tests.ddl.histories import statements
 from tests.kills.lab import Lab, LabError
 
@@ -27,7 +36,7 @@ def main() -> None:
     parser.add_argument("--ledger", type=Path, default=Path("ddl.jsonl"))
     parser.add_argument("--histories", type=int, default=500)
     parser.add_argument("--seed", type=int, default=20261121)
-    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=600)
     given = parser.parse_args()
     lines = given.ledger.read_text().splitlines() if given.ledger.exists() else []
@@ -82,7 +91,7 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
             lab.until_equal(patience)
         except LabError as failure:
             print(failure)
-        wrong = lab.differences()
+        wrong = {**shapes(lab), **lab.differences()}
         for seed, table in tables.items():
             if table in wrong:
                 print(f"{seed}: {wrong[table]}")
@@ -95,6 +104,26 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
         return {seed: "different" if t in wrong else "equal" for seed, t in tables.items()}
     finally:
         lab.close()
+
+
+def shapes(lab: Lab) -> dict[str, Any]:
+    """Tables whose columns in the lake are not those of the information schema, each in its type's place."""
+    ids = {table: TableId(lab.name, table) for table in lab.tables}
+    with mysql.connected(lab.pipeline().source) as cursor:
+        told = mysql.told(cursor, list(ids.values()))
+    found: dict[str, Any] = {}
+    for table, its_id in ids.items():
+        if its_id not in told or not (lab.lake / lab.name / table).exists():
+            continue
+        wanted = {c.name: type_json(column_type(c).delta) for c in told[its_id].columns}
+        schema = json.loads(DeltaTable(str(lab.lake / lab.name / table)).schema().to_json())
+        held = {field["name"]: field["type"] for field in schema["fields"]}
+        del held[RESERVED_COLUMN]
+        if {name: str(kind) for name, kind in held.items()} != {
+            n: str(k) for n, k in wanted.items()
+        }:
+            found[table] = f"columns {held}, and MySQL's would be {wanted}"
+    return found
 
 
 def write(lab: Lab, rng: random.Random, todo: dict[int, list[str]], count: int) -> None:

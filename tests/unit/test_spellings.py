@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from ingest import evolve, likeness
+from ingest import catalog as catalog_module
+from ingest import evolve, likeness, mysql_types
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.ddl import column_changes
 from ingest.evolve import Held, InPlace, Nothing
 from ingest.likeness import Told, differences
 from ingest.manifest import TableState
-from ingest.mysql_types import Column, Kind, column_type
+from ingest.mysql_types import Column, Kind, UnknownType, column_type
 from ingest.pending import pending, without_changes
 from ingest.position import Position
 from ingest.steps import steps
@@ -300,3 +301,54 @@ def test_a_version_from_mysql_s_own_text_is_told_from_one_that_debezium_read():
     catalog.add(again, 0, 2)
     assert catalog.was_read_anew(catalog.current()[0])
     assert likeness.differences(catalog.current()[0], theirs(of("INT"))) != []
+
+
+def _debezium_s_word(column, said):
+    return column.default, ""
+
+
+MUTANTS = {
+    "a default is what Debezium makes of it": (
+        (evolve, "default_of", _debezium_s_word),
+        lambda: test_a_default_that_only_mysql_can_read_has_the_table_taken_again(
+            INT, "INT NOT NULL DEFAULT x'41'"
+        ),
+    ),
+    "TRUE is no number": (
+        (evolve, "default_of", lambda column, said: ("TRUE", "")),
+        lambda: test_a_default_that_is_the_same_in_every_session_is_taken_from_the_statement(
+            TINY, "BOOLEAN NOT NULL DEFAULT TRUE", "1"
+        ),
+    ),
+    "a streamed BOOLEAN is the number that a snapshot has": (
+        (mysql_types, "_TRUTHS", set()),
+        test_a_streamed_boolean_is_read_as_what_comes_and_kept_as_mysql_keeps_it,
+    ),
+    "the first record of a table made it": (
+        (Catalog, "first", lambda self, table: self._ordered(table)[0]),
+        test_a_table_that_was_dropped_where_it_was_not_and_made_is_nothing_to_apply,
+    ),
+    "a key is spelt as the key's clause spells it": (
+        (catalog_module, "_key", lambda names, columns: tuple(names)),
+        test_a_key_is_spelt_as_its_columns_are_declared,
+    ),
+    "any character set will do": (
+        (likeness, "_charset", lambda column: ""),
+        lambda: test_a_column_that_is_another_to_mysql_is_named(
+            V, of("VARCHAR", 9, charset="latin1")
+        ),
+    ),
+    "a BOOLEAN is like a TINYINT(1)": (
+        (mysql_types, "_TRUTHS", set()),
+        lambda: test_a_column_that_is_another_to_mysql_is_named(of("BOOLEAN"), of("TINYINT", 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_killed_by_the_test_that_names_it(monkeypatch, name):
+    mutation, killed_by = MUTANTS[name]
+    killed_by()
+    monkeypatch.setattr(*mutation)
+    with pytest.raises((AssertionError, ValueError, UnknownType, KeyError)):
+        killed_by()
