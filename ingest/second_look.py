@@ -48,8 +48,10 @@ class SecondLook:
                     self._compare(version, told, requests)
         if not self._asked:
             self._ask({t: v for t, v in streamed.items() if self._done.get(t) != v.offset})
-        if self.differs and is_possible(self.pipeline):
-            requests.ask(sorted(map(str, self.differs)), anew=True)
+        # A log keeps rows that the source has purged: only a person may have it replaced.
+        wanted = sorted(str(t) for t in self.differs if not self.pipeline.append_only(t))
+        if wanted and is_possible(self.pipeline):
+            requests.ask(wanted, anew=True)
 
     def _ask(self, versions: Mapping[TableId, SchemaVersion]) -> None:
         if not versions:
