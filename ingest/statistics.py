@@ -1,8 +1,10 @@
 """What an entry of a Delta log says of its file's values, made true and small.
 
 Readers pass files over by these bounds, so a wrong one hides rows from whoever filters. A column has two bounds that
-contain each of its values, or none. What delta-rs (1.6.6) writes is not always so: decimals become doubles or clipped
-64-bit numbers, instants lose what is below a millisecond, and texts stand there whole. Columns by their physical names.
+contain each of its values. What delta-rs (1.6.6) writes is not always so: decimals become doubles or clipped 64-bit
+numbers, instants lose what is below a millisecond, and texts stand there whole. Where the values are not known the
+bounds are the type's own, and not left out: delta-rs's pyarrow reader takes a bound that is not there for one that no
+value meets. Columns by their physical names.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ Pair = tuple[Any, Any]
 
 TEXT = 32
 """Code points of a text that stand in a log: as many as Spark writes."""
+
+_LAST = "\U0010ffff"
+_LAST_MISREAD = "\U000fffff"
+"""What delta-rs reads for it where it is written as a pair of surrogates."""
+_LONGEST = 8 * TEXT
+"""Code points of a bound above texts that begin with the last character of all, as none of :data:`TEXT` is."""
 
 EXACT_DIGITS = 15
 """A decimal of so many digits is the same after it has been a double."""
@@ -68,6 +76,50 @@ def corrected(add: Action, known: Columns, exact: Exact | None = None) -> Action
     return _with(add, known, exact or {}, _text_of_before)
 
 
+def misread(add: Action, known: Columns) -> bool:
+    """True for an entry that Spark (Delta 4.4) wrote and some reader of docs/readers.md would miss rows by: to delta-rs's
+    pyarrow a bound that is not there, or a decimal with an exponent, is one that no value meets, and DuckDB and delta-rs
+    order a zero with a minus below one without.
+    """
+    held = json.loads(add.get("stats") or "{}", parse_float=str)
+    lows, highs, nulls = (held.get(name) or {} for name in (*_BOUNDS, "nullCount"))
+    rows = held.get("numRecords")
+    return any(
+        _is_misread(kind, _at(path, lows), _at(path, highs), _at(path, nulls), rows)
+        for path, kind in _leaves(known)
+    )
+
+
+def reread(add: Action, known: Columns) -> Action:
+    """Such an entry as every reader reads it. Spark's numbers are exact, and its texts cut and raised."""
+    held = read(add.get("stats"))
+    lows, highs = (held.get(name) or {} for name in _BOUNDS)
+    exact = dict[Path, tuple[Decimal, Decimal]]()
+    for path in wide(known):
+        low, high = _at(path, lows), _at(path, highs)
+        if low is not None and high is not None:
+            exact[path] = Decimal(low), Decimal(high)
+    return _with(add, known, exact, lambda low, high: (low, high))
+
+
+def _at(path: Path, said: Any) -> Any:
+    for name in path:
+        said = said.get(name) if isinstance(said, dict) else None
+    return said
+
+
+def _is_misread(kind: str, low: Any, high: Any, nulls: Any, rows: Any) -> bool:
+    if low is None and high is None:
+        return kind == "boolean" and nulls is not None and nulls != rows
+    if low is None or high is None:
+        return True
+    if _digits(kind):
+        return any("E" in str(one).upper() for one in (low, high))
+    if kind in {"float", "double"}:
+        return str(float(low)) == "0.0" or str(float(high)) == "-0.0"
+    return False
+
+
 def written(statistics: Mapping[str, Any]) -> str:
     """As JSON, with every digit of a decimal, which a double would round."""
     return _json(statistics)
@@ -85,9 +137,9 @@ def _with(
     if not (said := add.get("stats")):
         return add
     held = read(said)
-    lows, highs = (held.get(name) or {} for name in _BOUNDS)
+    lows, highs, nulls = (held.get(name) or {} for name in (*_BOUNDS, "nullCount"))
     low, high = dict[str, Any](), dict[str, Any]()
-    _bound((), known, (lows, highs), exact, text, (low, high))
+    _bound((), known, (lows, highs, nulls, held.get("numRecords")), exact, text, (low, high))
     kept = {name: value for name, value in held.items() if name not in _BOUNDS}
     if low:
         kept |= {"minValues": low, "maxValues": high}
@@ -97,26 +149,38 @@ def _with(
 def _bound(
     above: Path,
     known: Columns,
-    said: tuple[Mapping[str, Any], Mapping[str, Any]],
+    said: tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any], int | None],
     exact: Exact,
     text: Callable[[str, str], Pair | None],
     into: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
-    lows, highs = said
-    for name, low in lows.items():
-        high, kind, path = highs.get(name), known.get(name), (*above, name)
-        if low is None or high is None or kind is None:
-            continue
+    lows, highs, nulls, rows = said
+    for name, kind in known.items():
+        low, high, empty = lows.get(name), highs.get(name), nulls.get(name)
         if not isinstance(kind, str):
-            if isinstance(low, dict) and isinstance(high, dict):
-                inner = dict[str, Any](), dict[str, Any]()
-                _bound(path, kind, (low, high), exact, text, inner)
-                if inner[0]:
-                    into[0][name], into[1][name] = inner
+            inner = dict[str, Any](), dict[str, Any]()
+            of = [one if isinstance(one, dict) else {} for one in (low, high, empty)]
+            _bound((*above, name), kind, (of[0], of[1], of[2], rows), exact, text, inner)
+            if inner[0]:
+                into[0][name], into[1][name] = inner
             continue
-        pair = exact.get(path) or _pair(kind, low, high, text)
+        pair = None
+        if low is not None and high is not None:
+            pair = exact.get((*above, name)) or _pair(kind, low, high, text)
+        if pair is None and (low is not None or (empty is not None and empty != rows)):
+            pair = _widest(kind)
         if pair is not None:
             into[0][name], into[1][name] = pair
+
+
+def _widest(kind: str) -> Pair | None:
+    """What contains every value of a type that may be without bounds."""
+    if kind == "boolean":
+        return False, True
+    if found := _DECIMAL.fullmatch(kind):
+        nines = f"{'9' * int(found[1])}E-{found[2]}"
+        return Decimal(f"-{nines}"), Decimal(nines)
+    return None
 
 
 def _pair(kind: str, low: Any, high: Any, text: Callable[[str, str], Pair | None]) -> Pair | None:
@@ -175,7 +239,7 @@ def _instants(low: str, high: str) -> Pair | None:
 
 def _text(low: str, high: str) -> Pair | None:
     """Cut; the greater one is raised where something was cut off. UTF-8 orders texts as their code points."""
-    most = high if len(high) <= TEXT else raised(high[:TEXT])
+    most = high if len(high) <= TEXT else raised(high[:TEXT]) or _above(high)
     return None if most is None else (low[:TEXT], most)
 
 
@@ -184,8 +248,17 @@ def _text_of_before(low: str, high: str) -> Pair | None:
     place = next((at for at, char in enumerate(high[:TEXT]) if char > "\uffff"), None)
     if place is None:
         return _text(low, high)
-    most = raised(high[:place])
+    most = raised(high[:place]) or _above(high.replace(_LAST_MISREAD, _LAST))
     return None if most is None else (low[:TEXT], most)
+
+
+def _above(text: str) -> str | None:
+    """A text no less than one that begins with the last character, and than any other that has it in the same places;
+    None where there is no short one.
+    """
+    run = len(text) - len(text.lstrip(_LAST))
+    most = _LAST * (run if run == len(text) else run + 1)
+    return most if len(most) <= _LONGEST else None
 
 
 def raised(text: str) -> str | None:

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import multiset, statistics, table_log
+from ingest import footers, multiset, statistics, table_log
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
@@ -216,9 +217,13 @@ def corrected(state: TableState) -> list[table_log.Action]:
     same deleted rows, so nothing is removed and no data changes.
     """
     known = statistics.columns(state.metadata["schemaString"])
-    found = []
+    wide, found = statistics.wide(known), list[table_log.Action]()
     for one in state.files.values():
-        add = statistics.corrected(one.add, known)
+        try:
+            exact = footers.decimals(state.folder / unquote(one.path), wide)
+        except OSError:  # not there: nobody can read it
+            exact = {}
+        add = statistics.corrected(one.add, known, exact)
         if _said(add) != _said(one.add):
             found.append({"add": {**add, "partitionValues": {}, "dataChange": False}})
     return found

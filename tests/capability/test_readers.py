@@ -17,11 +17,10 @@ from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.marking import mark
 from ingest.table import LakeTable
+from tests.outside.packages import installed
 from tests.spark.test_evolve import column, version
 
 ROOT = Path(__file__).parents[2]
-LOCK = ROOT / "requirements" / "readers.lock"
-PACKAGES = ROOT / ".venv" / "readers"
 
 TABLES = {
     "plain": "plain",
@@ -67,14 +66,7 @@ def table() -> str:
 
 @pytest.fixture(scope="module")
 def packages():
-    """DuckDB and Polars, from their own lock, beside the packages of .venv."""
-    stamp = PACKAGES / LOCK.name
-    if not stamp.exists() or stamp.read_text() != LOCK.read_text():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        to = ["--no-input", "--upgrade", "--target", str(PACKAGES)]
-        subprocess.run([*pip, *to, "--require-hashes", "-r", str(LOCK)], check=True)
-        stamp.write_text(LOCK.read_text())
-    return PACKAGES
+    return installed()
 
 
 @pytest.fixture(scope="module")
