@@ -275,7 +275,16 @@ HELPDESK = _django(
 WAGTAIL = _django(
     "wagtail",
     "content (wagtail 7.3.4)",
-    *("content", 60, 84, 4, "wagtailcore_collection", "wagtailcore_page", "wagtailcore_locale"),
+    *(
+        "content",
+        60,
+        84,
+        4,
+        "wagtailcore_collection",
+        "wagtailcore_page",
+        "wagtailcore_locale",
+        "wagtailcore_grouppagepermission",
+    ),
 )
 
 ALL = (SPRING_BATCH, ICINGADB, HELPDESK, HIVE, CAMUNDA, WAGTAIL, MEDIAWIKI, OSCAR)

@@ -85,6 +85,7 @@ class Drive:
             f"DROP DATABASE IF EXISTS {lab.name}",
             f"CREATE DATABASE {lab.name} CHARACTER SET {one.charset}",
         )
+        self._session = self._connect()
         counted = self._counted()
         try:
             self._install()
@@ -94,6 +95,7 @@ class Drive:
             self.traffic.exercise(self.transactions)
             self._compare("after")
         finally:
+            self._session.close()
             lab.close()
             self._forget_connectors()
         now = self._counted()
@@ -171,8 +173,6 @@ class Drive:
 
     def _do(self, acts: list[str | Migrations]) -> None:
         """What MySQL refuses, since the rows are anybody's, is counted and left out."""
-        if not hasattr(self, "_session"):
-            self._session = self._connect()
         for act in acts:
             if isinstance(act, Migrations):
                 self._migrate(act)
