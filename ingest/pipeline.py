@@ -99,9 +99,8 @@ class Batches:
         """One micro-batch of Spark's.
 
         Spark has written the batch's ranges before it calls, and writes its commit after we return;
-        until then a crash brings the same ranges again. They are ours to number: the batch is the
-        one after the manifest's newest. Ranges that the manifest covers were published, and only
-        Spark's own commit of them was lost.
+        until then a crash brings the same ranges again. They are ours to number: the batch is the one
+        after the manifest's newest. Of ranges that the manifest covers only Spark's own commit was lost.
         """
         ranges, late = self._log.taken(spark_batch)
         if manifest.covers(self.newest, ranges):

@@ -14,6 +14,7 @@ _DECLARED = re.compile(
 )
 _LABEL = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
 _CHARSET = re.compile(r"(?i)(?:character set|charset)\s+'?(\w+)")
+_TRUTHS = ("BOOL", "BOOLEAN")
 _CODECS = {
     "latin1": "cp1252",
     "ascii": "ascii",
@@ -64,7 +65,7 @@ def declared(text: str) -> Declared:
     rest = found["rest"]
     plain = re.sub(r"(?i)\s+", " ", found["name"]).upper()
     unsigned = " UNSIGNED" if re.search(r"(?i)\b(?:unsigned|zerofill)\b", rest) else ""
-    name = normalised(plain + unsigned)
+    name = "TINYINT" if plain in _TRUTHS else normalised(plain + unsigned)
     charset = _CHARSET.search(rest)
     never = re.search(r"(?i)\b(?:not\s+null|primary\s+key)\b", rest) is not None
     national = re.match(r"(?i)n(?:char|varchar|ational)", plain)
