@@ -152,4 +152,4 @@ def answers(asks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(list(answers(json.load(sys.stdin)))))
+    print(json.dumps(list(answers(json.load(sys.stdin))), default=str))

@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 from delta.tables import DeltaTable as Builder
 from deltalake import DeltaTable
+from pyspark.sql import Column as Spark
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import compaction, merge
@@ -22,7 +24,7 @@ from ingest.commit import Committer, Identity
 from ingest.layout import Rewrite
 from ingest.merging import spark_merge
 from ingest.table import LakeTable
-from tests.outside.predicates import Column
+from tests.outside.predicates import Column, Predicate
 from tests.outside.values import KINDS, hostile
 from tests.support.direct_lake import DirectLake
 
@@ -155,6 +157,10 @@ class SparkLake:
         self._steps += 1
         assert self.committer.once(self.table, Identity(APP, self._steps, 1, ""), act)
 
+    def again(self) -> None:
+        """The last commit once more: it is there."""
+        assert not self.committer.once(self.table, Identity(APP, self._steps, 1, ""), lambda: None)
+
     def frame(self, rows: dict[str, Any], op: str = "u") -> DataFrame:
         """Later changes than all before, in one file."""
         made = self.spark.createDataFrame(self._like.rows(rows, op)).coalesce(1)
@@ -177,3 +183,23 @@ def by_spark(spark: SparkSession, root: Path, held: list[Column]) -> tuple[Made,
     for file in range(FILES):
         (lake.append if file % 2 else lake.merge)(values(held, file))
     return Made(Path(lake.table.path), held), lake
+
+
+def by_name(frame: DataFrame, one: Predicate) -> Spark:
+    """A predicate as Spark has it. Times by their text: Python takes none of the year 1 for Spark."""
+    column, kind = F.col(one.column.name), frame.schema[one.column.name].dataType
+
+    def literal(text: str) -> Spark:
+        if one.column.kind == "string":
+            return F.lit(text)
+        if one.column.kind == "binary":
+            return F.lit(bytearray(bytes.fromhex(text)))
+        zone = "+00:00" if one.column.kind == "timestamp" else ""
+        return F.lit(text + zone).cast(kind)
+
+    values = [literal(text) for text in one.values]
+    if one.op == "null":
+        return column.isNull()
+    if one.op == "in":
+        return column.isin(*values)
+    return {"=": column == values[0], "<": column < values[0], ">=": column >= values[0]}[one.op]

@@ -1,0 +1,119 @@
+"""Readers that filter find what is there: by statistics that each of our ways to commit leaves, before and after what
+happens to a log. The same reader without files passed over says what is right, and so does Python.
+"""
+
+import json
+import random
+import tarfile
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from ingest import statistics, table_log, upgrade
+from ingest.table_state import TableState
+from tests.outside import tables
+from tests.outside.filters import differences, passed_over, refusals
+from tests.outside.log import Log
+from tests.outside.packages import answers
+from tests.outside.predicates import drawn
+
+OTHERS = ("duckdb", "datafusion", "pyarrow", "polars")
+SEED = 20_260
+
+
+@pytest.fixture(scope="module")
+def held():
+    return tables.columns(random.Random(SEED))
+
+
+@pytest.fixture(scope="module")
+def asked(held):
+    return drawn(held, random.Random(SEED), values=1)
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_other_readers_find_every_row_in_a_table_by_delta_rs(tmp_path, held, asked, marks):
+    """As written, after a checkpoint, after its files were put in order, and after a checkpoint of that."""
+    made, lake = tables.direct(tmp_path, held, marks=marks)
+    knows_marks = [one for one in OTHERS if one != "pyarrow"]
+    for compacted in (False, True):
+        if compacted:
+            tables.compacted(lake)
+        for checkpoint in (False, True):
+            if checkpoint:
+                made.checkpoint()
+            assert differences(made, asked, knows_marks if marks else OTHERS) == []
+    assert refusals(made, asked, OTHERS) == ({"pyarrow"} if marks else set())
+    assert passed_over(made.path, asked) > len(asked) // 2
+
+
+@pytest.mark.parametrize(
+    "mutant", [None, "bounds are left out", "what is below a second is cut", "texts are cut"]
+)
+def test_each_mutant_of_what_is_written_is_met_by_a_filter(tmp_path, held, monkeypatch, mutant):
+    if mutant == "bounds are left out":
+        monkeypatch.setattr(statistics, "_above", lambda _: None)
+    elif mutant == "what is below a second is cut":
+        monkeypatch.setattr(statistics, "_instants", lambda low, high: (low, high[:19] + ".000000"))
+    elif mutant == "texts are cut":
+        monkeypatch.setattr(statistics, "raised", lambda text: text)
+    kinds = {"VARCHAR(500)", "DATETIME(6)"}
+    few = [one for one in held if one.mysql in kinds]
+    made, _ = tables.direct(tmp_path, few, marks=False)
+    found = differences(made, drawn(few, random.Random(SEED), values=20), OTHERS)
+    assert bool(found) == (mutant is not None)
+
+
+OLD = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
+
+
+def test_filters_of_a_lake_that_an_earlier_commit_filled_find_every_row_once_it_is_put_right(
+    tmp_path,
+):
+    """What the first start commits to it (tests/spark/test_upgrade.py has the whole start)."""
+    with tarfile.open(OLD) as archive:
+        archive.extractall(tmp_path, filter="data")
+    path = tmp_path / "lake" / "old" / "exact"
+    rows = json.loads((tmp_path / "mysql.json").read_text(encoding="utf-8"))["rows"]["exact"]
+    asked, kinds = (
+        [],
+        {
+            "id": "decimal(20,0)",
+            "amount": "decimal(38,10)",
+            "price": "decimal(20,4)",
+            "name": "string",
+        },
+    )
+    for row in rows[::2]:
+        for (name, kind), value in zip(kinds.items(), row, strict=False):
+            asked += [(name, kind, "=", [value]), (name, kind, ">=", [value])]
+    wrong = missed(path, asked)
+    assert all(wrong[one] for one in OTHERS), "the lake is not the one that it should be"
+    assert Log.read(path).falsehoods()
+    state = TableState.read(path)
+    assert table_log.write(path, state.version + 1, upgrade.corrected(state))
+    for _ in range(2):
+        assert missed(path, asked) == dict.fromkeys(OTHERS, 0)
+        assert Log.read(path).falsehoods() == []
+        DeltaTable(path).create_checkpoint()
+    # Found by a whole number, a decimal or a text: each row of MySQL's.
+    assert all(
+        len(found) == 1
+        for found in by_duckdb(path, [one for one in asked if one[0] == "id" and one[2] == "="])
+    )
+
+
+def by_duckdb(path, asked):
+    return answers([{"path": str(path), "reader": "duckdb", "predicates": asked}])[0]["found"]
+
+
+def missed(path, asked):
+    """Predicates by which a reader does not find what it finds without passing over."""
+    said = answers([{"path": str(path), "reader": one, "predicates": asked} for one in OTHERS])
+    return {
+        reader: sum(
+            f is not None and f != r for f, r in zip(one["found"], one["right"], strict=True)
+        )
+        for reader, one in zip(OTHERS, said, strict=True)
+    }
