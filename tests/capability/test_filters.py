@@ -5,6 +5,7 @@ happens to a log. The same reader without files passed over says what is right, 
 import json
 import random
 import tarfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,79 @@ def missed(path, asked):
         )
         for reader, one in zip(OTHERS, said, strict=True)
     }
+
+
+def changed(lake, change):
+    """Another schema, as a DDL's commit leaves it: no data is written."""
+    state = lake.table.state
+    schema = json.loads(state.metadata["schemaString"])
+    protocol = change(schema["fields"])
+    actions = [{"protocol": protocol}] if protocol else []
+    mapped = (
+        {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "99"}
+        if protocol
+        else {}
+    )
+    metadata = {
+        **state.metadata,
+        "schemaString": json.dumps(schema),
+        "configuration": {**state.configuration, **mapped},
+    }
+    assert table_log.write(lake.path, lake.table.version() + 1, [*actions, {"metaData": metadata}])
+    lake.table.version()
+
+
+def swapped(fields):
+    """Names of the second and third column cross those that they have in the files."""
+    numbers = count(1)
+
+    def mapped(some):
+        for one in some:
+            name = {"delta.columnMapping.physicalName": one["name"]}
+            one["metadata"] = {"delta.columnMapping.id": next(numbers), **name}
+            if isinstance(one["type"], dict):
+                mapped(one["type"]["fields"])
+
+    mapped(fields)
+    fields[1]["name"], fields[2]["name"] = fields[2]["name"], fields[1]["name"]
+    features = ["columnMapping", "timestampNtz"]
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": [*features, "appendOnly", "invariants"],
+    }
+
+
+@pytest.mark.parametrize("kind", ["BIGINT UNSIGNED", "VARCHAR(500)", "DATETIME(6)", "DOUBLE"])
+def test_filters_by_a_column_whose_name_was_another_s_find_its_rows(tmp_path, held, kind):
+    (one,) = (column for column in held if column.mysql == kind)
+    other = tables.Column("other", kind, one.kind, [*reversed(one.values)])
+    two = [tables.Column("one", kind, one.kind, one.values), other]
+    made, lake = tables.direct(tmp_path, two, marks=False)
+    changed(lake, swapped)
+    made.names = {"one": "other", "other": "one"}
+    asked = drawn(two, random.Random(SEED), values=4)
+    for _ in range(2):
+        assert refusals(made, asked, OTHERS) == {"pyarrow", "polars"}
+        assert differences(made, asked, ["duckdb", "datafusion"]) == []
+        assert Log.read(made.path).falsehoods() == []
+        made.checkpoint()
+
+
+def test_filters_by_a_column_that_old_files_lack_find_their_rows(tmp_path, held):
+    """They have none of it, and no statistics: NULL. pyarrow alone passes them over by IS NULL (docs/readers.md)."""
+    (one,) = (column for column in held if column.mysql == "BIGINT UNSIGNED")
+    made, lake = tables.direct(tmp_path, [one], marks=False)
+    late = tables.Column("late", one.mysql, one.kind, [*[None] * len(one.values), "7", None, "8"])
+    field = {"name": "late", "type": one.kind, "nullable": True, "metadata": {}}
+    changed(lake, lambda fields: fields.insert(2, field))
+    lake.columns["late"] = tables.arrow_type(late.kind)
+    ids = [*range(len(one.values), len(late.values))]
+    late_values = tables.arrow_array(late.kind, [*late.values[len(one.values) :]])
+    lake.append({"id": ids, one.name: [None] * len(ids), "late": late_values})
+    asked = drawn([late], random.Random(SEED), values=2)
+    for _ in range(2):
+        found = differences(made, asked, OTHERS)
+        assert [one.split(" finds")[0] for one in found] == [f"pyarrow: {asked[0]}"]
+        made.checkpoint()
