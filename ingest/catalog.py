@@ -167,11 +167,15 @@ class Catalog:
 
     def was_read_anew(self, version: SchemaVersion) -> bool:
         """True when Debezium has it from SHOW CREATE TABLE, as a snapshot does, and not from its own reading of
-        a statement. A blocking snapshot's records call themselves streamed; but its DROP and its CREATE stand at
-        one place, as no two statements do.
+        a statement. A blocking snapshot's records call themselves streamed; but its CREATE makes a table that is
+        there, or stands where a DROP does, as no statement of MySQL's log can.
         """
-        here = [v for v in self.versions.get(version.table, ()) if v.position == version.position]
-        return version.from_snapshot or any(v.kind == "DROP" for v in here)
+        if version.from_snapshot:
+            return True
+        before = [v for v in self._ordered(version.table) if v.position <= version.position]
+        before = before[: before.index(version)][-1:]
+        there = any(v.columns or v.position == version.position for v in before)
+        return version.kind == "CREATE" and there
 
     def current(self) -> list[SchemaVersion]:
         """The newest version of every table that has not been dropped."""

@@ -37,17 +37,21 @@ class SecondLook:
         """Go on with it; a table that is another to MySQL is asked for, with its definition. ``streaming``: where
         the connector is known to stream, with ``catalog`` read to its end after that was known.
         """
-        streamed = {v.table: v for v in catalog.current() if not catalog.was_read_anew(v)}
-        for table in self.differs.keys() - streamed.keys():
+        current = {version.table: version for version in catalog.current()}
+        new = {t: v for t, v in current.items() if self._done.get(t) != v.offset}
+        for table in [t for t, version in new.items() if catalog.was_read_anew(version)]:
+            self._done[table] = new.pop(table).offset
+            self.differs.pop(table, None)
+        for table in self.differs.keys() - current.keys():
             del self.differs[table]
         if self._asked and (streaming.file, streaming.pos) >= self._end:
             asked, self._asked = self._asked, {}
             for table, (offset, told) in asked.items():
-                version = streamed.get(table)
+                version = new.get(table)
                 if version is not None and version.offset == offset:
                     self._compare(version, told, requests)
         if not self._asked:
-            self._ask({t: v for t, v in streamed.items() if self._done.get(t) != v.offset})
+            self._ask({t: v for t, v in new.items() if self._done.get(t) != v.offset})
         # A log keeps rows that the source has purged: only a person may have it replaced.
         wanted = sorted(str(t) for t in self.differs if not self.pipeline.append_only(t))
         if wanted and is_possible(self.pipeline):

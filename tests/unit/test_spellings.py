@@ -300,7 +300,12 @@ def test_a_version_from_mysql_s_own_text_is_told_from_one_that_debezium_read():
     again["tableChanges"] += record(300, "CREATE", [column("id")])["tableChanges"]
     catalog.add(again, 0, 2)
     assert catalog.was_read_anew(catalog.current()[0])
-    assert likeness.differences(catalog.current()[0], theirs(of("INT"))) != []
+    # Of the first table of several, Debezium 3.6.1 calls the DROP a snapshot's, and it is left out.
+    catalog.add(record(400, "CREATE", [column("id")]), 0, 3)
+    assert catalog.was_read_anew(catalog.current()[0])
+    for pos, kind in ((500, "DROP"), (600, "CREATE")):
+        catalog.add(record(pos, kind, [column("id")]), 0, pos)
+    assert not catalog.was_read_anew(catalog.current()[0])
 
 
 def _debezium_s_word(column, said):
