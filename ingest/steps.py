@@ -195,7 +195,8 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
         wiped = cut in facts.truncates and facts.wiped
         wipe = cut if dropped or wiped else None
         previous = version if at_cut and not dropped and not emptied else None
-        if at_cut and not dropped:
+        # Read anew from MySQL, a table is dropped and made at one place, and may be another one since.
+        if at_cut and at_cut[-1].columns:
             version = at_cut[-1]
         emptied = dropped
         start = cut

@@ -308,6 +308,21 @@ def test_a_version_from_mysql_s_own_text_is_told_from_one_that_debezium_read():
     assert not catalog.was_read_anew(catalog.current()[0])
 
 
+def test_rows_of_a_table_that_was_read_anew_are_read_by_its_new_definition():
+    catalog = Catalog()
+    catalog.add(CREATE, 0, 1)
+    again = record(300, "DROP", [])
+    again["tableChanges"] += record(300, "CREATE", [column("id", "BIGINT")], key=())["tableChanges"]
+    catalog.add(again, 0, 2)
+    facts = without_changes({str(T): at(900)}, catalog, {})
+    before, after = steps(facts[T], catalog, at(250))
+    assert (before.version.columns[0].type_name, after.version.columns[0].type_name) == (
+        "INT",
+        "BIGINT",
+    )
+    assert (after.wipe, after.version.key, after.previous) == (at(300), (), None)
+
+
 def _debezium_s_word(column, said):
     return column.default, ""
 
