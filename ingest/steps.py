@@ -198,7 +198,7 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
         # Read anew from MySQL, a table is dropped and made at one place, and may be another one since.
         if at_cut and at_cut[-1].columns:
             version = at_cut[-1]
-        emptied = dropped
+        emptied = dropped and not at_cut[-1].columns
         start = cut
     found.append(Step(start, None, version, wipe, previous, moved=moved))
     return [replace(one, number=number) for number, one in enumerate(found)]

@@ -321,6 +321,10 @@ def test_rows_of_a_table_that_was_read_anew_are_read_by_its_new_definition():
         "BIGINT",
     )
     assert (after.wipe, after.version.key, after.previous) == (at(300), (), None)
+    # Its rows came with it, and get the default of a column that is added later.
+    catalog.add(record(400, "ALTER", [column("id", "BIGINT"), column("v")], key=()), 0, 3)
+    *_, last = steps(replace(facts[T], high=at(900)), catalog, at(250))
+    assert last.previous == after.version
 
 
 def _debezium_s_word(column, said):
