@@ -5,10 +5,11 @@ Names and results are those of ``tests.ddl.spellings`` on MySQL 8.0.33 and Debez
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
+from ingest import arrow_values, evolve, likeness, mysql_types
 from ingest import catalog as catalog_module
-from ingest import evolve, likeness, mysql_types
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.ddl import column_changes
 from ingest.evolve import Held, InPlace, Nothing
@@ -53,6 +54,13 @@ def test_every_spelling_of_a_type_is_that_type(name, delta):
 def test_a_streamed_boolean_is_read_as_what_comes_and_kept_as_mysql_keeps_it():
     kind = column_type(Column("c", "BOOLEAN", None, None, optional=True))
     assert (kind.kind, kind.json, kind.delta) == (Kind.TRUTH, "boolean", "tinyint")
+
+
+def test_true_and_false_are_one_and_nought_in_the_driver():
+    kind = column_type(Column("c", "BOOL", None, None, optional=True))
+    raw = pa.array([True, False, None])
+    found = arrow_values.value(raw, kind, pa.array([True] * 3))
+    assert (found.type, found.to_pylist()) == (pa.int8(), [1, 0, None])
 
 
 INT, TINY, BIG, TEN = ("INT",), ("BOOLEAN",), ("BIGINT UNSIGNED",), ("DECIMAL", 10, 2)
