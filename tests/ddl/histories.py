@@ -156,6 +156,12 @@ RETYPED = {
     "DATETIME(3)": ("DATETIME(6)", "DATETIME", "DATE"),
     "TIMESTAMP NULL": ("DATETIME", "TIMESTAMP(6) NULL"),
     "ENUM('a','b','c')": ("ENUM('z','a','b','c')", "VARCHAR(20)"),
+    "TINYINT(1)": ("INT", "BIGINT"),
+    "BIGINT UNSIGNED": ("DECIMAL(30,5)", "VARCHAR(20)"),
+    "VARCHAR(9) CHARACTER SET latin1": ("VARCHAR(20)", "TEXT"),
+    "VARBINARY(9)": ("VARBINARY(20)", "BLOB"),
+    "BIT(9)": ("BIT(16)",),
+    "YEAR": ("INT", "SMALLINT UNSIGNED"),
 }
 """What a type may become with any value that :data:`TYPES` draws."""
 
