@@ -262,29 +262,25 @@ OSCAR = _django("oscar", "shop (django-oscar 4.2.1)", "shop", 60, 107, 4)
 HELPDESK = _django(
     "helpdesk",
     "tickets (django-helpdesk 2.3.3)",
-    *(
-        "helpdesk",
-        34,
-        60,
-        4,
-        "helpdesk_ticketcustomfieldvalue",
-        "helpdesk_usersettings",
-        "django_site",
-    ),
+    "helpdesk",
+    34,
+    60,
+    4,
+    "helpdesk_ticketcustomfieldvalue",
+    "helpdesk_usersettings",
+    "django_site",
 )
 WAGTAIL = _django(
     "wagtail",
     "content (wagtail 7.3.4)",
-    *(
-        "content",
-        60,
-        84,
-        4,
-        "wagtailcore_collection",
-        "wagtailcore_page",
-        "wagtailcore_locale",
-        "wagtailcore_grouppagepermission",
-    ),
+    "content",
+    60,
+    84,
+    4,
+    "wagtailcore_collection",
+    "wagtailcore_page",
+    "wagtailcore_locale",
+    "wagtailcore_grouppagepermission",
 )
 
 ALL = (SPRING_BATCH, ICINGADB, HELPDESK, HIVE, CAMUNDA, WAGTAIL, MEDIAWIKI, OSCAR)
