@@ -107,8 +107,17 @@ TEXTS: tuple[str, ...] = (
     _PREFIX[:-1] + "\U0010ffff",
     "𠮷" * 32 + "a",
     "𠮷" * 32 + "b",
+    "\U0010ffff" * 32 + "a",
     "\U0010ffff" * 33,
     "\uffff" * 32 + "\U00010000",
+    # Ends of ranges beyond it: what follows the greatest is not always one more.
+    _PREFIX[:-1] + "\U0010ffff" * 2,
+    _PREFIX[:-2] + "\U0010ffff" * 3 + "z",
+    "\x7f" * 33,
+    "~" * 32 + "\x80",
+    "\ud7ff" * 40,
+    "\ue000" * 40,
+    "x" * 400,
 )
 
 _SHORT = tuple(text for text in TEXTS if 0 < len(text) < 8)
