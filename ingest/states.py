@@ -50,7 +50,11 @@ def entry(
             {place: held.get(place, note.ranges[place][1]) for place in touched},
             topic_ids,
         ),
-        tables=paused(table_states(previous, facts, applied, catalog), note.paused, catalog),
+        tables=paused(
+            table_states(previous, facts, applied, catalog, replay=note.replay),
+            note.paused,
+            catalog,
+        ),
         gaps=gaps(previous, facts, applied, note, topic, doubts),
         changes=sum(found.changes for found in facts.values()),
         rejects=0,
@@ -72,8 +76,12 @@ def table_states(
     facts: Mapping[TableId, TableFacts],
     applied: list[Applied],
     catalog: Catalog,
+    *,
+    replay: bool = False,
 ) -> dict[str, TableState]:
-    """Every table as the batch left it: the ones before, and what was applied now."""
+    """Every table as the batch left it: the ones before, and what was applied now. ``replay``: that is what waited in
+    quarantine.
+    """
     tables = {
         name: replace(state, changes=0)
         for name, state in (previous.tables if previous else {}).items()
@@ -93,7 +101,7 @@ def table_states(
             changes=one.changes,
             engine=one.engine or state.engine,
             snapshot=state.snapshot or snapshots.first(catalog, one.table) or _NEVER,
-            reread=state.reread or found.reread,
+            reread=_reread(state, found, replay=replay),
             position=max(p for p in (state.position, found.high) if p),
             left_out=tuple(sorted(version.left_out)) if version else (),
             kept=version.kept if version else (),
@@ -103,6 +111,18 @@ def table_states(
             else state.run,
         )
     return tables
+
+
+def _reread(state: TableState, found: TableFacts, *, replay: bool) -> Position | None:
+    """Where the rows of the incremental snapshot that is under way begin; None for none.
+
+    A replay brings rows of one that may be over: they begin none, or the next one would seem to have begun where they
+    stand, and rows that it did not contain would stay. Of one that is under way they may be the first, and then they
+    must not go as older than it.
+    """
+    if state.reread is None or found.reread is None:
+        return state.reread or (None if replay else found.reread)
+    return min(state.reread, found.reread) if replay else state.reread
 
 
 def paused(

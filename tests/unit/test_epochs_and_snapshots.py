@@ -10,8 +10,10 @@ from ingest.manifest import Gap, TableState
 from ingest.position import PART_REREAD, PART_WRITE, Position
 from ingest.resync import Request
 from ingest.snapshots import Cleanup, awaited, begins_again, closed, is_complete, settled
-from ingest.steps import Attempt
+from ingest.states import table_states
+from ingest.steps import Applied, Attempt
 from tests.unit.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
+from tests.unit.test_start import entry
 
 FIRST = following([], "one", "the first log", {("p.d.t", 0): 7})
 
@@ -95,6 +97,28 @@ def test_a_snapshot_that_is_settled_says_nothing_of_another_one_that_is_under_wa
     assert settled(state, Cleanup(T, read)) == replace(state, snapshot=read, reread=None)
     later = Position(0, 1, 300)
     assert settled(state, Cleanup(T, later)) == replace(state, snapshot=later, reread=None)
+
+
+@pytest.mark.parametrize(
+    ("held", "replayed", "then"),
+    [
+        (None, 200, None),  # of a reading that is over: the next one begins at its own first row
+        (300, 200, 200),  # the first rows of the one that is under way had waited
+        (200, 300, 200),
+    ],
+)
+def test_what_waited_in_quarantine_begins_no_reading_of_a_table(held, replayed, then):
+    def read(pos):
+        return None if pos is None else Position(0, 1, pos, part=PART_REREAD)
+
+    state = replace(STATE, reread=read(held))
+    before, fresh = entry(tables={"d.t": state}), entry(tables={"d.t": STATE})
+    found = {T: replace(facts(at(replayed), at(replayed)), reread=read(replayed))}
+    done = [Applied(T, STATE.path, 2, 1)]
+    states = table_states(before, found, done, catalog(CREATE), replay=True)
+    assert states["d.t"].reread == read(then)
+    first = table_states(fresh, found, done, catalog(CREATE))
+    assert first["d.t"].reread == read(replayed)
 
 
 def test_what_was_read_before_a_gap_does_not_close_it():
