@@ -134,7 +134,7 @@ _INTEGERS = {
 _TEXTS = {"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"}
 _LABELS = {"ENUM": Kind.ENUM, "SET": Kind.SET}
 _BINARIES = {"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"}
-_GEOMETRIES = {
+GEOMETRIES = {
     "GEOMETRY",
     "POINT",
     "LINESTRING",
@@ -199,7 +199,7 @@ def column_type(column: Column) -> ColumnType:
         return ColumnType(Kind.TEXT, "string", "string")
     if name in _LABELS:
         return ColumnType(_LABELS[name], "string", "string", labels=streamed_labels(column.labels))
-    if name in _GEOMETRIES:
+    if name in GEOMETRIES:
         return ColumnType(
             Kind.GEOMETRY, "struct<srid: int, wkb: binary>", "struct<wkb: string, srid: int>"
         )

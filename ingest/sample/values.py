@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 
+from ingest.mysql_types import GEOMETRIES
 from ingest.sample import moments, numbers, texts
 from ingest.sample.blobs import blob_size, drawn_blob, some_blobs
 from ingest.sample.declared import Declared, declared
@@ -186,7 +187,7 @@ def _values(of: Declared) -> tuple[Value, ...]:
         return tuple(Value(*one) for one in every_label(of))
     if of.name == "JSON":
         return tuple(map(_document, DOCUMENTS))
-    if of.name in _GEOMETRIES:
+    if of.name in GEOMETRIES:
         rng = random.Random(1)
         return tuple(dict.fromkeys(_geometry(rng, of.name) for _ in range(12)))
     if (size := blob_size(of)) is not None:
@@ -204,7 +205,7 @@ def _drawn(rng: random.Random, of: Declared) -> Value | None:
         return Value(*drawn_labels(rng, of))
     if of.name == "JSON":
         return _document(drawn_document(rng))
-    if of.name in _GEOMETRIES:
+    if of.name in GEOMETRIES:
         return _geometry(rng, of.name)
     if (size := blob_size(of)) is not None:
         return _blob(drawn_blob(rng, size), of)
@@ -220,16 +221,6 @@ def _drawn(rng: random.Random, of: Declared) -> Value | None:
     return Value(*numbers.drawn(rng, of))
 
 
-_GEOMETRIES = (
-    "GEOMETRY",
-    "POINT",
-    "LINESTRING",
-    "POLYGON",
-    "MULTIPOINT",
-    "MULTILINESTRING",
-    "MULTIPOLYGON",
-    "GEOMETRYCOLLECTION",
-)
 _TEXT_SIZES = {"TINYTEXT": 60, "TEXT": 16_000, "MEDIUMTEXT": 16_000, "LONGTEXT": 16_000}
 
 

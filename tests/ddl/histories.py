@@ -8,8 +8,10 @@ whatever MySQL says at the end. Types, defaults, attributes and clauses are spel
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+from ingest.sample.values import literal
 
 
 @dataclass
@@ -28,26 +30,36 @@ class Shape:
         return f"c{self.made}"
 
 
-TYPES = {
-    "TINYINT": lambda r: r.randint(-100, 100),
-    "SMALLINT UNSIGNED": lambda r: r.randint(0, 100),
-    "INT": lambda r: r.randint(-100, 100),
-    "BIGINT": lambda r: r.randint(-(2**40), 2**40),
-    "DECIMAL(10,2)": lambda r: f"{r.randint(-9999, 9999) / 100:.2f}",
-    "DOUBLE": lambda r: r.randint(-1000, 1000) / 8,
-    "VARCHAR(20)": lambda r: f"'{r.choice('äbcö')}{r.randint(0, 99)}'",
-    "TEXT": lambda r: f"'{r.choice('xyz') * r.randint(0, 9)}'",
-    "DATE": lambda r: f"'20{r.randint(10, 30)}-0{r.randint(1, 9)}-1{r.randint(0, 9)}'",
-    "DATETIME(3)": lambda r: f"'20{r.randint(10, 30)}-01-02 03:04:05.{r.randint(100, 999)}'",
-    "TIMESTAMP NULL": lambda r: f"'20{r.randint(10, 30)}-06-02 03:04:05'",
-    "ENUM('a','b','c')": lambda r: f"'{r.choice('abc')}'",
-    "TINYINT(1)": lambda r: r.choice((0, 1, 1, 2, -1, "TRUE", "FALSE")),
-    "BIGINT UNSIGNED": lambda r: r.choice((0, 2**53 + 1, 2**64 - 1)),
-    "VARCHAR(9) CHARACTER SET latin1": lambda r: f"'{r.choice('äéx')}{r.randint(0, 9)}'",
-    "VARBINARY(9)": lambda r: f"x'{r.choice(('00ff', '61626364', ''))}'",
-    "BIT(9)": lambda r: f"b'{r.randint(0, 511):b}'",
-    "YEAR": lambda r: r.randint(1990, 2030),
+DRAWN = {
+    "VARCHAR(20)": "NVARCHAR(20)",  # some of its spellings are of three bytes a character
+    "TEXT": "VARCHAR(60)",  # which it may become
 }
+"""As what values are drawn, where a type's own would not fit what it is spelt as or becomes."""
+
+NO_MORE_SO = ("'1582-10-", "'9999-12-31 23:59:59")
+"""What a DATETIME that a DATE or DATETIME(3) becomes does not hold, or not exactly (docs/types.md)."""
+
+
+def _hostile(kind: str) -> Callable[[random.Random], str]:
+    def draw(rng: random.Random) -> str:
+        while (text := literal(rng, DRAWN.get(kind, kind))).startswith(NO_MORE_SO):
+            pass
+        return text
+
+    return draw
+
+
+TYPES: dict[str, Callable[[random.Random], object]] = {
+    **{
+        kind: _hostile(kind)
+        for kind in (
+            *("TINYINT", "SMALLINT UNSIGNED", "INT", "BIGINT", "DECIMAL(10,2)", "VARCHAR(20)", "TEXT", "DATE"),
+            *("DATETIME(3)", "TIMESTAMP NULL", "ENUM('a','b','c')", "TINYINT(1)", "BIGINT UNSIGNED"),
+            *("VARCHAR(9) CHARACTER SET latin1", "VARBINARY(9)", "BIT(9)", "YEAR"),
+        )
+    },
+    "DOUBLE": lambda r: r.randint(-1000, 1000) / 8,  # a DECIMAL(20,1) has no place for great ones
+}  # fmt: skip
 """Types and how a value of each is written in SQL: the one place where values are drawn."""
 
 SPELT = {
