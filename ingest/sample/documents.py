@@ -21,6 +21,9 @@ _DOUBLES = {
 }
 """As MySQL prints each of them."""
 
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
+"""Between these Java writes a double without an exponent, and the stream brings that text."""
+
 _WHOLE = (0, 1, -1, 2**31, 2**53 - 1, 2**53 + 1, -(2**63), 2**63 - 1, 2**63, 2**64 - 1)
 _NAMES = ("", "a", "b", "ab", "é", "🎁", "after", "op", 'c":null', "\u2028", "\0", "a.b", "$")
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r"}
@@ -82,7 +85,7 @@ def _text(value: Any, *, streamed: bool) -> str:
 
 
 def _double(value: float, *, streamed: bool) -> str:
-    if streamed and value:
+    if streamed and value and not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
         return f"{Decimal(value):f}"  # to the last binary digit
     return next(text for text, one in _DOUBLES.items() if repr(one) == repr(value))
 
