@@ -91,11 +91,13 @@ def request(
             for name, kind in kinds.items()
         ]
     requests = requests or Requests(pipeline)
-    busy = any(one.kind == "INCREMENTAL" for one in requests.open())
+    busy = bool(requests.open())
     for one in made:
         requests.add(one)
         say(f"{one.table}: asked for {_ANEW if anew else _KINDS[one.kind]}")
-    requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
+    blocking = [one for one in made if one.kind == "BLOCKING"]
+    # The running job sends what has to wait (``Requests.look``).
+    requests.send(blocking or ([] if busy else made))
     return made
 
 
@@ -160,7 +162,11 @@ class Requests:
     _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
     _begun: int = -1
-    """Where the newest of them was said to begin."""
+    """Where the one that is under way was said to begin; -1 while none is."""
+    _ended: float = 0.0
+    """When the newest was known to have ended."""
+    _held: bool = False
+    """Incremental snapshots wait for a blocking one."""
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
@@ -207,12 +213,17 @@ class Requests:
     def look(self) -> list[Request]:
         """The open ones, after taking in what the connector has said of them. One signal for incremental
         snapshots is sent after the other: while one is worked on, Debezium calls all it does by the name
-        of the newest. One that it seems not to have heard is sent again.
+        of the newest. None is sent while a blocking one is open: both read by one connection of Debezium's, and
+        the one that comes second ends the other. One that it seems not to have heard, or that it gave up, is sent
+        again.
         """
         found = self.open()
         if found:
             self._read()
-        unheard = [one for one in found if one.kind == "BLOCKING" and self._begun < one.heard]
+        blocking = [one for one in found if one.kind == "BLOCKING" and not self.is_complete(one)]
+        unheard = [one for one in blocking if self._begun < one.heard]
+        for one in unheard:  # the next of those that were sent may be about to begin
+            self._sent[one.id] = max(self._sent.get(one.id, time.monotonic()), self._ended)
         self._send_if_due(unheard, follows=False)
         pending = [one for one in found if one.kind == "INCREMENTAL"]
         left = [one for one in pending if not self.is_complete(one)]
@@ -221,9 +232,14 @@ class Requests:
             for one in left:
                 if one not in begun:
                     self._sent.pop(one.id, None)
+        elif blocking:
+            self._held = True
+            for one in left:
+                self._sent.pop(one.id, None)
         else:
             follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
-            self._send_if_due(left, follows=follows)
+            self._send_if_due(left, follows=follows or self._held)
+            self._held = False
         self._active = {one.id for one in begun or left}
         return found
 
@@ -277,6 +293,10 @@ class Requests:
         if said.get("aggregate_type") == "Initial Snapshot":  # so a blocking one is called, too
             if said.get("type") == "STARTED":
                 self._begun = offset
+            elif said.get("type") == "ABORTED":
+                self._begun = -1
+            elif said.get("type") == "COMPLETED":
+                self._begun, self._ended = -1, time.monotonic()
             elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
                 empty = more["status"] == "EMPTY" or more.get("total_rows_scanned") == "0"
                 self._scanned[more.get("scanned_collection", "")] = (offset, empty)

@@ -133,3 +133,68 @@ def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, m
     wire.look()
     assert (complete(wire), wire.sent) == (["d.c"], ["d.c"])
     assert wire.was_empty(asked)
+
+
+INITIAL = "Initial Snapshot"
+
+
+def blocking_one(wire, name="c", heard=0):
+    found = Request(f"resync-{name}", f"d.{name}", "BLOCKING", Position(0, 1, 9), heard=heard)
+    wire.add(found)
+    return found
+
+
+@pytest.mark.parametrize("ended", ["ABORTED", "COMPLETED"])
+def test_a_blocking_snapshot_that_ended_without_the_table_is_asked_for_again(
+    wire, monkeypatch, ended
+):
+    """Debezium gave it up, or what ended was another one and ours was lost."""
+    for one in wire.open():
+        wire.done(one)
+    blocking_one(wire)
+    wire.notifications = [said("STARTED", "x", by=INITIAL)]
+    wire.look()
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.look()
+    assert wire.sent == [], "it is being read"
+    wire.notifications = [said(ended, "x", by=INITIAL)]
+    wire.look()
+    assert (complete(wire), wire.sent) == ([], ["d.c"])
+
+
+def test_the_next_blocking_snapshot_is_given_time_to_begin(wire, monkeypatch):
+    for one in wire.open():
+        wire.done(one)
+    blocking_one(wire)
+    now = [0.0]
+    monkeypatch.setattr(resync.time, "monotonic", lambda: now[0])
+    wire.look()
+    wire.notifications = [said("STARTED", "x", by=INITIAL)]
+    wire.look()
+    now[0] = 10 * resync.SEND_AGAIN_AFTER
+    wire.notifications = [said("COMPLETED", "x", by=INITIAL)]
+    wire.look()
+    assert wire.sent == []
+    now[0] += resync.SEND_AGAIN_AFTER + 1
+    wire.look()
+    assert wire.sent == ["d.c"]
+
+
+def test_incremental_snapshots_wait_for_a_blocking_one_and_follow_it_at_once(wire, monkeypatch):
+    """One connection of Debezium's reads both: what comes second would end the other."""
+    blocking_one(wire)
+    wire.look()
+    wire.notifications = [said("STARTED", "x", by=INITIAL)]
+    wire.look()
+    with monkeypatch.context() as late:
+        late.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+        wire.look()
+    assert wire.sent == []
+    wire.notifications = [
+        said("TABLE_SCAN_COMPLETED", "y", "d.c", by=INITIAL),
+        said("COMPLETED", "x", by=INITIAL),
+    ]
+    wire.look()
+    assert (complete(wire), wire.sent) == (["d.c"], ["d.a d.b"])
+    wire.look()
+    assert wire.sent == ["d.a d.b"]
