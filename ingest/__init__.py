@@ -22,6 +22,7 @@ apply           ``merge`` and ``multiset`` say what the MERGE is; ``ddl`` reads 
                 (``direct``), where ``collected`` brings the changes of all tables; in large files
                 ``marking`` marks rows as deleted (``deletion_vector``) instead
 commit          ``commit`` makes each commit once, under the ``lease``, and checks its marker;
+                ``read_back`` puts right what Spark says of its files (``statistics``);
                 ``foreign`` tells others' commits; ``manifest`` publishes the batch;
                 ``quarantine`` keeps what could not be applied, ``held_back`` what has to wait
                 behind it

@@ -15,7 +15,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ingest import foreign
+from ingest import foreign, read_back
 from ingest.errors import Exit, IngestError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
@@ -80,16 +80,20 @@ class Committer:
         Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
         its marker, which would mean that something else stood in the session's configuration.
         """
-        if self.holds(table, identity):
-            return False
         place = (table.path, identity.app_id)
+        seen, marker = place in self._known, Marker(self.term, *identity.place)
+        if self.holds(table, identity):
+            if not seen and isinstance(table, LakeTable):
+                self._read_back_again(table, identity)
+            return False
         self.refuse_lost()
-        marker = Marker(self.term, *identity.place)
         before = self._continued(table)
         with table.identified(identity.app_id, marker.version, identity.note):
             act()
         if not (may_do_nothing and table.version() == before):
             self._refuse_unmarked(table, identity, marker, before)
+            if isinstance(table, LakeTable):
+                read_back.put_right(table, before + 1, identity.app_id, marker.version)
         self._known[place] = marker
         self._versions[table.path] = table.version()
         return True
@@ -150,6 +154,15 @@ class Committer:
             if found or now < known:
                 raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
         return now
+
+    def _read_back_again(self, table: LakeTable, identity: Identity) -> None:
+        """Whoever made this commit may have died before it was read back."""
+        held = self._known[table.path, identity.app_id]
+        if held.place != identity.place:
+            return
+        start = read_back.since_marker(table, identity.app_id, held.version)
+        if start is not None:
+            read_back.put_right(table, start, identity.app_id, held.version)
 
     def _refuse_unmarked(
         self, table: Target, identity: Identity, marker: Marker, before: int

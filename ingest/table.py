@@ -91,6 +91,10 @@ class LakeTable:
         properties = jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration())
         return schema, dict(properties), int(snapshot.version())
 
+    def schema_json(self) -> str:
+        """Its columns, as its log has them."""
+        return str(self._snapshot().metadata().schemaString())
+
     def property_of(self, name: str) -> str | None:
         """One of the table's properties."""
         return self._metadata()[1].get(name)

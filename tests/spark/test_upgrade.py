@@ -23,6 +23,7 @@ from ingest.resync import Requests
 from ingest.start_facts import KafkaFacts
 from ingest.table import LakeTable
 from tests.conformance.targets import Crash, MemoryLog
+from tests.outside.log import Log
 from tests.support.binlog import PlainLog
 
 DATA = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
@@ -183,9 +184,15 @@ def test_readers_that_filter_find_every_row_that_they_missed_before(lake, source
     before = not_found(lake, source)
     assert len(before["Spark"]) > 3, "the lake is not the one that it should be"
     assert len(before["delta-rs"]) > 3
+    assert falsehoods(lake), "an outside reader tells that the log is false"
     lake.start()
+    assert falsehoods(lake) == []
     assert not_found(lake, source) == {"Spark": [], "delta-rs": []}
     assert lake.table("exact").frame().count() == len(source["exact"])
+
+
+def falsehoods(lake):
+    return [one for name in COLUMNS for one in Log.read(lake.path / "old" / name).falsehoods()]
 
 
 def test_contents_of_rows_are_made_anew_where_they_were_made_in_another_way(lake, source):
