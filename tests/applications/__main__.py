@@ -42,10 +42,13 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         stack = Stack.at(folder / "stack")
         log = folder / "spark.log"
-        spark = session.create("audit", master="local[1]", driver_memory="1g", conf=CONF, log=log)
         try:
             stack.up({}, print)
             for one in left:
+                # One each: what a session keeps of thousands of plans fills its memory in the end.
+                spark = session.create(
+                    "audit", master="local[1]", driver_memory="1500m", conf=CONF, log=log
+                )
                 print(
                     f"{one.name} ({one.what}), {one.before} to {one.after}, seed {given.seed}",
                     flush=True,
@@ -63,13 +66,14 @@ def main() -> int:
                     traceback.print_exc()
                     failed += 1
                     continue
+                finally:
+                    spark.stop()
                 print(f"  {json.dumps(outcome)}", flush=True)
                 if given.ledger:
                     with given.ledger.open("a", encoding="utf-8") as ledger:
                         ledger.write(json.dumps(outcome) + "\n")
         finally:
             stack.down()
-            spark.stop()
     equal = len(left) - failed - skipped
     print(f"{equal} equal, {failed} failed, {skipped} not run, {len(done)} done before")
     return 1 if failed else 0
