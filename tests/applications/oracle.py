@@ -102,6 +102,8 @@ def _of_mysql(column: Column, value: Any) -> Any:
         return f"{value:f}"
     if column.kind in BYTES and isinstance(value, str):
         return value.encode()
+    if column.kind in ("enum", "set") and isinstance(value, bytes):
+        return value.decode()  # a label is a text in the lake, whatever its character set
     return value
 
 
