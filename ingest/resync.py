@@ -91,13 +91,11 @@ def request(
             for name, kind in kinds.items()
         ]
     requests = requests or Requests(pipeline)
-    busy = bool(requests.open())
+    busy = any(one.kind == "INCREMENTAL" for one in requests.open())
     for one in made:
         requests.add(one)
         say(f"{one.table}: asked for {_ANEW if anew else _KINDS[one.kind]}")
-    blocking = [one for one in made if one.kind == "BLOCKING"]
-    # The running job sends what has to wait (``Requests.look``).
-    requests.send(blocking or ([] if busy else made))
+    requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
     return made
 
 
@@ -165,8 +163,6 @@ class Requests:
     """Where the one that is under way was said to begin; -1 while none is."""
     _ended: float = 0.0
     """When the newest was known to have ended."""
-    _held: bool = False
-    """Incremental snapshots wait for a blocking one."""
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
@@ -213,9 +209,9 @@ class Requests:
     def look(self) -> list[Request]:
         """The open ones, after taking in what the connector has said of them. One signal for incremental
         snapshots is sent after the other: while one is worked on, Debezium calls all it does by the name
-        of the newest. None is sent while a blocking one is open: both read by one connection of Debezium's, and
-        the one that comes second ends the other. One that it seems not to have heard, or that it gave up, is sent
-        again.
+        of the newest. None is sent again while a blocking one is open: both read by one connection of Debezium's, and
+        where they begin together one of them is given up. One that it seems not to have heard, or that it gave up, is
+        sent again.
         """
         found = self.open()
         if found:
@@ -232,14 +228,9 @@ class Requests:
             for one in left:
                 if one not in begun:
                     self._sent.pop(one.id, None)
-        elif blocking:
-            self._held = True
-            for one in left:
-                self._sent.pop(one.id, None)
-        else:
+        elif not blocking:
             follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
-            self._send_if_due(left, follows=follows or self._held)
-            self._held = False
+            self._send_if_due(left, follows=follows)
         self._active = {one.id for one in begun or left}
         return found
 

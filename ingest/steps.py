@@ -183,7 +183,7 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
     previous: SchemaVersion | None = None
     emptied = False
     # A table that is seen for the first time may have come with rows that nothing will mention.
-    moved = version.moved_from if applied is None else None
+    moved = _moved_from(catalog, facts.table, begin) if applied is None else None
     ddl = catalog.between(facts.table, begin, facts.high)
     for cut in sorted({v.position for v in ddl} | set(facts.truncates)):
         found.append(Step(start, cut, version, wipe, previous, moved=moved))
@@ -202,6 +202,14 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
         start = cut
     found.append(Step(start, None, version, wipe, previous, moved=moved))
     return [replace(one, number=number) for number, one in enumerate(found)]
+
+
+def _moved_from(catalog: Catalog, table: TableId, until: Position) -> TableId | None:
+    """The name under which a table's rows came to be; other DDLs may have followed its RENAME."""
+    for version in reversed(catalog.between(table, None, until)):
+        if version.moved_from or version.kind != "ALTER":
+            return version.moved_from
+    return None
 
 
 def without_void(found: list[Step]) -> list[Step]:

@@ -156,3 +156,17 @@ def test_one_topic_with_two_tables_stops_the_batch():
 def test_what_is_not_a_schema_record_is_refused():
     with pytest.raises(ValueError):
         parse_record(b"[]")
+
+
+@pytest.mark.parametrize("later", [[], [600], [600, 700]])
+def test_rows_that_came_with_another_name_are_unknown_whatever_ddl_follows_the_rename(later):
+    """Before the first change under the new name: nothing else mentions those rows."""
+    old = record(100, "CREATE", [column("id")], snapshot="true", table='"d"."old"')
+    renamed = {
+        **record(500, "ALTER", [column("id")], ddl="RENAME TABLE old TO t"),
+        "databaseName": "d",
+    }
+    known = catalog(old, renamed, *(record(pos, "ALTER", [column("id")]) for pos in later))
+    assert steps(facts(at(900), at(900)), known, None)[0].moved == TableId("d", "old")
+    made = record(650, "CREATE", [column("id")])
+    assert steps(facts(at(900), at(900)), catalog(old, renamed, made), None)[0].moved is None
