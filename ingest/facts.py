@@ -101,7 +101,7 @@ def ties(changes: DataFrame, marks: dedup.HighWaters) -> list[Tie]:
     rows = (
         here.select("database", "table", "topic", "partition", "offset", "position")
         .withColumn("before", F.lag("position").over(in_order))
-        .withColumn("applied", dedup.of_place(marks)["position"])
+        .withColumn("applied", mark["position"])
         .filter((place <= before) | (place <= applied))
         .groupBy("database", "table", at.alias("at"))
         .agg(F.max("position").alias("position"), F.bool_or(same).alias("same"))
