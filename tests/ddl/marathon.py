@@ -3,9 +3,8 @@
     python -m tests.ddl.marathon --ledger ddl.jsonl [--histories 500] [--seed 20261121] [--tables 10]
 
 Each round writes the histories of some tables side by side, while the job runs and is killed once;
-then every table has to be what MySQL says, value by value, and its columns and their types what the information
-schema says. The ledger keeps what came out; run
-it again and it goes on.
+then every table has to be what MySQL says, value by value, its columns and their types what the information
+schema says, and its log true. The ledger keeps what came out; run it again and it goes on.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
             lab.until_equal(patience)
         except LabError as failure:
             print(failure)
-        wrong = {**shapes(lab), **lab.differences()}
+        wrong = {**lab.untrue(), **shapes(lab), **lab.differences()}
         for seed, table in tables.items():
             if table in wrong:
                 print(f"{seed}: {wrong[table]}")

@@ -34,6 +34,7 @@ from ingest.local.stack import Stack
 from ingest.mysql import connected, reached
 from ingest.sample.values import exact
 from tests.kills import hostile
+from tests.outside.log import Log, tables
 from tests.support import lake
 from tests.support.cold import CONF
 
@@ -279,6 +280,16 @@ class Lab:
                     "extra": str(list((theirs - ours).items())[:5])[:600],
                 }
         return found
+
+    def untrue(self) -> dict[str, str]:
+        """Table to what its log says and its files do not, to a reader that knows the protocol alone."""
+        found = {one.name: Log.read(one).falsehoods() for one in tables(self.lake / self.name)}
+        return {table: f"a false log: {some[:5]}" for table, some in found.items() if some}
+
+    def refuse_untrue(self) -> None:
+        """Raises ``LabError`` where a log is false."""
+        if found := self.untrue():
+            raise LabError(str(found))
 
     def source_rows(self, table: str) -> Counter[Any]:
         with closing(self.stack.mysql().admin()) as connection:

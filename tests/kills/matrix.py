@@ -4,7 +4,7 @@
 
 A cell holds the job at its failpoint, writes more at the source (so that changes are unapplied
 whatever the place), kills the victim, restarts what died as a supervisor would, and waits until the
-lake is what MySQL says. Cells of one victim run side by side, each with a pipeline and a job of its
+lake is what MySQL says; then what its logs say must be true. Cells of one victim run side by side, each with a pipeline and a job of its
 own. Results go to the ledger as they come; run it again and it goes on where it stopped.
 """
 
@@ -170,6 +170,7 @@ def run_round(held: list[Held]) -> None:
         attempt(one, one.go_on)
     for one in going:
         attempt(one, lambda one=one: one.lab.until_equal(PATIENCE))
+        attempt(one, one.lab.refuse_untrue)
         one.result["seconds"] = round(time.monotonic() - started, 1)
 
 
