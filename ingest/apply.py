@@ -18,7 +18,7 @@ from ingest import decode, dedup, engine, evolve, snapshots
 from ingest.admission import admitted
 from ingest.arrow_facts import before
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.commit import Committer, Identity
+from ingest.commit import Committer, Identity, sibling
 from ingest.config import Pipeline
 from ingest.direct import DirectTable
 from ingest.failpoints import reached
@@ -32,7 +32,6 @@ from ingest.names import (
     quoted,
     table_folder,
 )
-from ingest.session import sibling
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps, without_void
 from ingest.storage import within_delta_rs_s_reach

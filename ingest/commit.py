@@ -186,3 +186,13 @@ def _unmarked(table: Target, identity: Identity) -> IngestError:
         remedy="run the pipeline again; if it says so again, report it with the Spark log.",
         exit_code=Exit.FAILED,
     )
+
+
+def sibling(session: SparkSession) -> SparkSession:
+    """A session of one's own on the same Spark, with the runtime settings of the first.
+
+    Commit identity lives in session configuration; a thread that shared a session would commit
+    under another thread's identity, or be skipped in silence (facts.md B1).
+    """
+    jvm_session = session._jsparkSession.cloneSession()
+    return SparkSession(session.sparkContext, jvm_session)

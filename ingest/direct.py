@@ -19,10 +19,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
 from ingest import table_log
-from ingest.engine import features
+from ingest.delta_sql import queried
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.ledger import queried
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.scratch import Scratch, scratch
@@ -30,7 +29,7 @@ from ingest.start_facts import Foreign
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_log import Action, UnknownLogError
-from ingest.table_state import LiveFile, TableState
+from ingest.table_state import LiveFile, TableState, asked_of_writers
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -82,9 +81,11 @@ class DirectTable:
         return self._slow.delta()
 
     def features(self) -> frozenset[str]:
-        """See ``engine.features``; partitions are none of Delta's features, but nothing that is written here."""
+        """See ``table_state.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
         partitions = ["partitions"] if self.state.metadata.get("partitionColumns") else []
-        return features(self.state.protocol["minWriterVersion"], self.state.features, partitions)
+        return asked_of_writers(
+            self.state.protocol["minWriterVersion"], self.state.features, partitions
+        )
 
     def size(self) -> tuple[int, int]:
         """Bytes and rows of its files; no rows where one does not say how many it has."""

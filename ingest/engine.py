@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
+from ingest.config import Wanted
 from ingest.evolve import Profile
 from ingest.topics import TableId
 
 Engine = Literal["spark", "delta-rs", "deletion-vectors"]
-Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 
 MAX_BYTES = 256 * 2**20
 """Of messages whose rows pass through the driver's memory at once, about as large again there."""
@@ -32,11 +31,6 @@ WRITABLE = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"}
 )
 """Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
-
-_PLAIN_WRITER = 2
-"""Invariants and append-only, which need nothing of a MERGE."""
-
-_NAMES_FEATURES = 7
 
 _APPROXIMATE = ("float", "double")
 """As a key: to delta-rs the zero below zero is another number than zero, to MySQL and Spark it is not."""
@@ -88,15 +82,6 @@ def read_in_driver(
     if state or not collects(wanted, reachable=reachable):
         return frozenset()
     return frozenset(table for table in captured if table in keyed and not appended(table))
-
-
-def features(writer: int, *named: Iterable[str] | None) -> frozenset[str]:
-    """What a table's protocol asks of a writer. Older ones name nothing; those that ask for more than plain
-    tables do have a name of their own here. ``writer``: the version it asks for; ``named``: its features,
-    readers' and writers'.
-    """
-    plain = writer <= _PLAIN_WRITER or writer == _NAMES_FEATURES
-    return frozenset(chain(*(some or () for some in named), [] if plain else [f"writer {writer}"]))
 
 
 def choose(wanted: Wanted, facts: MergeFacts) -> Choice:

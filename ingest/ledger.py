@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from ingest.delta_sql import queried
 from ingest.manifest import Entry
 from ingest.names import manifest_path
 
@@ -79,15 +79,6 @@ def _greatest(table: DeltaTable) -> int:
         return int(pc.max(files[name]).as_py() or 0)
     (row,) = queried(table, "SELECT max(batch_id) AS newest FROM rows")
     return int(row["newest"] or 0)
-
-
-def queried(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
-    """What SQL says of a table, which it calls ``rows``. Not by ``to_pyarrow_table``, whose files Arrow's own threads
-    read through Python: one that is still at it when the process ends brings it down (``terminate called``).
-    """
-    found = QueryBuilder().register("rows", table).execute(sql)
-    rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
-    return rows
 
 
 def age(entry: Entry, now: float) -> timedelta | None:

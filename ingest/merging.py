@@ -10,14 +10,14 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest import collected, dedup, marking, merge, multiset, quarantine
-from ingest.commit import Committer, Identity
+from ingest.commit import Committer, Identity, sibling
+from ingest.config import Wanted
 from ingest.direct import DirectTable, within_reach
-from ingest.engine import Choice, MergeFacts, Wanted, choose, may_mark, may_prune
+from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.evolve import Profile
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
 from ingest.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
-from ingest.session import sibling
 from ingest.table import LakeTable
 
 _NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)

@@ -19,12 +19,13 @@ from deltalake.exceptions import TableNotFoundError
 from ingest import connector, kafka, mysql, policy
 from ingest.catalog import Catalog
 from ingest.config import Pipeline
-from ingest.engine import Choice, MergeFacts, choose, features
+from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger
 from ingest.names import RESERVED_COLUMN
 from ingest.storage import is_local, local_folder, within_delta_rs_s_reach
+from ingest.table_state import asked_of_writers
 from ingest.topics import TableId, captured
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
@@ -111,7 +112,7 @@ def _held(path: str) -> HeldTable | None:
         any(part["name"] == "content" for part in own["type"]["fields"]),
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
-        features(asked.min_writer_version, asked.reader_features, asked.writer_features),
+        asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
         within_delta_rs_s_reach(path),
     )
 

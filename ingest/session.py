@@ -128,16 +128,6 @@ def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> Spark
     )
 
 
-def sibling(session: SparkSession) -> SparkSession:
-    """A session of one's own on the same Spark, with the runtime settings of the first.
-
-    Commit identity lives in session configuration; a thread that shared a session would commit
-    under another thread's identity, or be skipped in silence (facts.md B1).
-    """
-    jvm_session = session._jsparkSession.cloneSession()
-    return SparkSession(session.sparkContext, jvm_session)
-
-
 @contextmanager
 def _stderr_into(log: Path) -> Iterator[None]:
     """The JVM inherits this process's stderr when it starts; give it the log file instead."""

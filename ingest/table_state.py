@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ from ingest.table_log import Action, Seen, TornCommitError, UnknownLogError
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 _IN_CHECKPOINT = ("add", "metaData", "protocol", "txn")
+
+_PLAIN_WRITER = 2
+"""Invariants and append-only, which need nothing of a MERGE."""
+
+_NAMES_FEATURES = 7
 
 
 @dataclass(frozen=True)
@@ -249,3 +255,12 @@ def _entry(add: Mapping[str, Any]) -> Action:
             name: vector[name] for name in (*_OF_VECTOR, "offset") if vector.get(name) is not None
         }
     return found
+
+
+def asked_of_writers(writer: int, *named: Iterable[str] | None) -> frozenset[str]:
+    """What a table's protocol asks of a writer. Older ones name nothing; those that ask for more than plain
+    tables do have a name of their own here. ``writer``: the version it asks for; ``named``: its features,
+    readers' and writers'.
+    """
+    plain = writer <= _PLAIN_WRITER or writer == _NAMES_FEATURES
+    return frozenset(chain(*(some or () for some in named), [] if plain else [f"writer {writer}"]))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest.ledger import queried
+from ingest.delta_sql import queried
 from ingest.names import quarantine_path
 from ingest.topics import TableId
 

@@ -3,10 +3,10 @@
 import pytest
 from delta.tables import DeltaTable
 
+from ingest.commit import sibling
 from ingest.evolve import _delta_widens as delta_widens
 from ingest.evolve import _widens as widens
 from ingest.mysql_types import Column
-from ingest.session import sibling
 
 APP, VERSION = (f"spark.databricks.delta.write.txn{name}" for name in ("AppId", "Version"))
 

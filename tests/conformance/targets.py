@@ -27,7 +27,8 @@ from ingest import apply, compaction, config, layout, maintenance, pipeline, scr
 from ingest.catalog import Catalog
 from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
-from ingest.ledger import Ledger, queried
+from ingest.delta_sql import queried
+from ingest.ledger import Ledger
 from ingest.manifest import Place
 from ingest.mending import mended
 from ingest.pipeline import Batches

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ingest.ledger import Ledger, queried
+from ingest.delta_sql import queried
+from ingest.ledger import Ledger
 from ingest.local.stack import Stack
 from ingest.position import Position
 from tests.kills.lab import Lab

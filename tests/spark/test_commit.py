@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ingest.commit import Committer, Identity
+from ingest.commit import Committer, Identity, sibling
 from ingest.errors import IngestError
 from ingest.names import Marker
-from ingest.session import sibling
 from ingest.table import LakeTable
 
 

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 from ingest import config, multiset, startup, upgrade
 from ingest.commit import Committer
-from ingest.ledger import Ledger, queried
+from ingest.delta_sql import queried
+from ingest.ledger import Ledger
 from ingest.mending import mended
 from ingest.names import RESERVED_COLUMN, manifest_path
 from ingest.pipeline import Batches

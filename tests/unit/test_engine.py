@@ -12,13 +12,13 @@ from ingest.engine import (
     Choice,
     MergeFacts,
     choose,
-    features,
     marks_pay,
     may_mark,
     may_prune,
     read_in_driver,
 )
 from ingest.planning import PipelinePlan
+from ingest.table_state import asked_of_writers
 from ingest.topics import TableId
 
 SMALL = MergeFacts(
@@ -95,9 +95,9 @@ def test_only_whole_numbers_are_sought_by_their_range():
 
 
 def test_a_protocol_that_names_no_features_and_asks_for_more_than_plain_tables_is_a_feature_itself():
-    assert features(2, []) == frozenset()
-    assert features(7, ["timestampNtz"]) == {"timestampNtz"}
-    (unknown,) = features(4, [])
+    assert asked_of_writers(2, []) == frozenset()
+    assert asked_of_writers(7, ["timestampNtz"]) == {"timestampNtz"}
+    (unknown,) = asked_of_writers(4, [])
     assert choose("auto", changed(features=frozenset({unknown}))).engine == "spark"
 
 
