@@ -27,12 +27,12 @@ from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
 from ingest import config
 from ingest.catalog import Catalog
 from ingest.commit import Committer
-from ingest.manifest import Place
+from ingest.model.manifest import Place
+from ingest.model.position import Position
+from ingest.model.ties import Event
 from ingest.pipeline import Batches
-from ingest.position import Position
 from ingest.resync import Requests
 from ingest.source import SCHEMA
-from ingest.ties import Event
 
 STOCK = {
     "spark.sql.shuffle.partitions": "200",

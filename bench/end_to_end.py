@@ -23,9 +23,9 @@ from bench.stacks import fresh_stack
 from ingest import config
 from ingest.connector import Connector
 from ingest.demo.job import Job
-from ingest.errors import IngestError
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
+from ingest.model.errors import IngestError
 from ingest.progress_report import not_delivered, pending
 
 CONTESTANTS = ("kafka", "ingest")

@@ -36,7 +36,7 @@ from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
-from ingest.manifest import Entry
+from ingest.model.manifest import Entry
 from ingest.table_log import is_there
 
 SETTLING = 5.0

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from ingest import session
-from ingest.position import Position
+from ingest.model.position import Position
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert
 from tests.conformance.targets import SparkTarget

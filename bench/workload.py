@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 
 from ingest import merge
 from ingest.catalog import SchemaVersion
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position
 from ingest.table import LakeTable
 from ingest.table_log import commit_name
-from ingest.topics import TableId
 
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
 SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"

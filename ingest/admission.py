@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ingest.catalog import SchemaVersion
-from ingest.errors import Exit, IngestError
 from ingest.evolve import Profile
+from ingest.model.errors import Exit, IngestError
+from ingest.model.names import RESERVED_COLUMN, needs_mapping
 from ingest.mysql_types import UnknownType, column_type
-from ingest.names import RESERVED_COLUMN, needs_mapping
 
 
 def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:

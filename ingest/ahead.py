@@ -21,9 +21,9 @@ from ingest import kafka
 from ingest.config import Pipeline
 from ingest.fetch import Fetcher
 from ingest.ledger import Ledger
-from ingest.manifest import Place
+from ingest.model.manifest import Place
+from ingest.model.start_facts import KafkaFacts
 from ingest.ports import Ranges
-from ingest.start_facts import KafkaFacts
 
 _MOST = 256 * 2**20
 """Bytes of records that are kept, some 440,000 of 600: what comes in the seconds of a start. With more of them Spark

@@ -21,10 +21,10 @@ from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity, sibling
 from ingest.config import Pipeline
 from ingest.direct import DirectTable
-from ingest.failpoints import reached
-from ingest.manifest import Entry, TableState
 from ingest.merging import Merging, Source
-from ingest.names import (
+from ingest.model.failpoints import reached
+from ingest.model.manifest import Entry, TableState
+from ingest.model.names import (
     RESERVED_COLUMN,
     app_id,
     join,
@@ -32,12 +32,12 @@ from ingest.names import (
     quoted,
     table_folder,
 )
+from ingest.model.topics import TableId
 from ingest.snapshots import Cleanup
 from ingest.steps import Applied, Step, TableFacts, steps, without_void
 from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_batch import StepBatch, StepRows, TableBatch
-from ingest.topics import TableId
 
 MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own

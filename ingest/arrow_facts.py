@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from ingest.arrow_json import Layout
 from ingest.arrow_records import OF_REREAD, POSITION, READ, TRUNCATE
 from ingest.arrow_values import UnfitError
-from ingest.manifest import HighWater, Place
-from ingest.position import Position
+from ingest.model.manifest import HighWater, Place
+from ingest.model.position import Position
 
 _FIELDS = tuple(field.name for field in POSITION)
 

@@ -12,14 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest import arrow_values, position
+from ingest import arrow_values
 from ingest.arrow_json import Layout, parsed
 from ingest.arrow_values import UnfitError
 from ingest.decode import EpochDates, RowSchema
 from ingest.envelope import OPERATIONS
+from ingest.model import position
+from ingest.model.names import RESERVED_COLUMN
+from ingest.model.position import file_number
 from ingest.mysql_types import Kind
-from ingest.names import RESERVED_COLUMN
-from ingest.position import file_number
 
 POSITION = pa.struct(
     [

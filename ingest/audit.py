@@ -22,11 +22,11 @@ from ingest import fingerprint, kafka, mysql
 from ingest.config import Pipeline
 from ingest.connector import Connector, delivered
 from ingest.ledger import Ledger
-from ingest.manifest import Entry, TableState
+from ingest.model.manifest import Entry, TableState
+from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
+from ingest.model.topics import TableId, captured
 from ingest.mysql_types import Column, UnknownType, column_type
-from ingest.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.table import LakeTable
-from ingest.topics import TableId, captured
 from ingest.verdict import (
     BucketSums,
     Difference,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ingest.manifest import Entry
+from ingest.model.manifest import Entry
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pymysql.cursors import Cursor
 
 from ingest import mysql
 from ingest.config import Pipeline
-from ingest.epochs import Epoch, newest_number
-from ingest.position import Position, file_number
-from ingest.ties import Event
+from ingest.model.epochs import Epoch, newest_number
+from ingest.model.position import Position, file_number
+from ingest.model.ties import Event
 
 
 class MySqlLog:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.ddl import dropped_database, renamed_tables
+from ingest.model.position import Position, file_number
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position, file_number
-from ingest.topics import TableId
 
 
 @dataclass(frozen=True)

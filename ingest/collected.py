@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from ingest import decode, merge
 from ingest.engine import MAX_BYTES
-from ingest.names import RESERVED_COLUMN
+from ingest.model.names import RESERVED_COLUMN
 from ingest.table_batch import StepBatch, TableBatch
 
 TOGETHER = 16

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ingest import foreign, read_back
-from ingest.errors import Exit, IngestError
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.names import Marker, numbered
-from ingest.start_facts import Foreign
+from ingest.model.errors import Exit, IngestError
+from ingest.model.names import Marker, numbered
+from ingest.model.start_facts import Foreign
 from ingest.table import LakeTable
 from ingest.type_text import fields_json
 

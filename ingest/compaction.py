@@ -13,9 +13,9 @@ from deltalake import DeltaTable, QueryBuilder
 
 from ingest import table_log
 from ingest.direct import DirectTable, write_new
-from ingest.failpoints import reached
 from ingest.layout import DataFile, Rewrite
-from ingest.names import quoted_for_delta_rs
+from ingest.model.failpoints import reached
+from ingest.model.names import quoted_for_delta_rs
 from ingest.table_log import Action
 from ingest.table_state import LiveFile
 

@@ -24,12 +24,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ingest.errors import IngestError
 from ingest.evolve import Profile
+from ingest.model.errors import IngestError
+from ingest.model.position import Position
+from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.policy import Rules
-from ingest.position import Position
 from ingest.table_settings import Settings, Table
-from ingest.topics import TableId, parse_pattern, topic_of
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 """How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine``)."""

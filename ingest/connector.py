@@ -19,12 +19,12 @@ import httpx
 import yaml
 
 from ingest.config import Pipeline
-from ingest.errors import THE_EMBEDDED_ONE, Exit, IngestError
-from ingest.gtid import GtidSet
+from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
+from ingest.model.gtid import GtidSet
+from ingest.model.position import Position, file_number
+from ingest.model.topics import include_expression
 from ingest.mysql import Reached
-from ingest.position import Position, file_number
 from ingest.resources import resource
-from ingest.topics import include_expression
 
 _STRATEGIES = {
     "plain": "io.debezium.schema.DefaultTopicNamingStrategy",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.topics import TableId
+from ingest.model.topics import TableId
 
 _TOKEN = re.compile(
     r"""(?xs)

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from ingest.envelope import ANY_LENGTH
 from ingest.json_text import json_text
+from ingest.model.names import quoted
 from ingest.mysql_types import RANGES, ColumnType, Kind, column_type
 from ingest.mysql_types import Column as SourceColumn
-from ingest.names import quoted
 from ingest.type_text import struct_json, type_json
 
 EpochDates = Literal["quarantine", "null", "keep"]

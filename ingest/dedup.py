@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest.gtid import numbered
-from ingest.manifest import HighWater, Place
-from ingest.position import SQL_TYPE, Position
+from ingest.model.gtid import numbered
+from ingest.model.manifest import HighWater, Place
+from ingest.model.position import SQL_TYPE, Position
+from ingest.model.topics import TableId
 from ingest.set_aside import Spans
 from ingest.steps import Attempt
-from ingest.topics import TableId
 
 HighWaters = Mapping[Place, HighWater]
-"""Per topic partition, what is committed. See :class:`ingest.manifest.HighWater`."""
+"""Per topic partition, what is committed. See :class:`ingest.model.manifest.HighWater`."""
 
 RESENT, OBSOLETE, PAUSED, UNREADABLE = "resent", "obsolete", "paused", "unreadable"
 """Why a change is passed over: it was applied before; the newest TRUNCATE or snapshot of its table comes

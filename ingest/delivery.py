@@ -9,7 +9,7 @@ from typing import Any
 
 from ingest import mysql
 from ingest.connector import Connector, delivered, undelivered
-from ingest.errors import IngestError
+from ingest.model.errors import IngestError
 from ingest.supervisor import Supervisor
 
 _WORKER_RESTART = 60.0

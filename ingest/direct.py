@@ -23,9 +23,9 @@ from ingest.delta_sql import queried
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.merge import MergePlan
-from ingest.names import RESERVED_COLUMN, Marker, scratch_path
+from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
+from ingest.model.start_facts import Foreign
 from ingest.scratch import Scratch, scratch
-from ingest.start_facts import Foreign
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_log import Action, UnknownLogError

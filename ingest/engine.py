@@ -12,7 +12,7 @@ from typing import Literal
 
 from ingest.config import Wanted
 from ingest.evolve import Profile
-from ingest.topics import TableId
+from ingest.model.topics import TableId
 
 Engine = Literal["spark", "delta-rs", "deletion-vectors"]
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest import position
-from ingest.epochs import Epoch
+from ingest.model import position
+from ingest.model.epochs import Epoch
 
 ENVELOPE = (
     "before string, after string, op string, "

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ingest import kafka, mysql
 from ingest.config import Pipeline
 from ingest.connector import Connector, Plan
-from ingest.epochs import Epoch, following
-from ingest.errors import Exit, IngestError
-from ingest.names import epochs_path
+from ingest.model.epochs import Epoch, following
+from ingest.model.errors import Exit, IngestError
+from ingest.model.names import epochs_path
 from ingest.storage import Files, files_at
 
 

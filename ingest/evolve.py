@@ -15,8 +15,8 @@ from typing import Literal
 from ingest import ddl
 from ingest.catalog import SchemaVersion
 from ingest.defaults import stored
+from ingest.model.names import quoted
 from ingest.mysql_types import Column, Kind, column_type, normalised
-from ingest.names import quoted
 
 _IMPLICIT = {
     Kind.INTEGER: "0",

@@ -11,13 +11,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest import dedup, envelope
-from ingest.epochs import Epoch, newest_restart
-from ingest.errors import Exit, IngestError
-from ingest.manifest import Entry, HighWater, Place
-from ingest.position import Position
+from ingest.model.epochs import Epoch, newest_restart
+from ingest.model.errors import Exit, IngestError
+from ingest.model.manifest import Entry, HighWater, Place
+from ingest.model.position import Position
+from ingest.model.ties import Tie
+from ingest.model.topics import TableId
 from ingest.steps import TableFacts
-from ingest.ties import Tie
-from ingest.topics import TableId
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from ingest import startup
 from ingest.apply import MIRROR
 from ingest.commit import Committer
 from ingest.config import Pipeline
-from ingest.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
+from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
 from ingest.table import LakeTable
 
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ingest import kafka
 from ingest.config import Pipeline
-from ingest.manifest import Place, filled
+from ingest.model.manifest import Place, filled
 from ingest.ports import RUN_HEADER, Ranges
 
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])

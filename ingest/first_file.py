@@ -9,10 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from ingest import config, mysql, topics
-from ingest.errors import IngestError
+from ingest import config, mysql
 from ingest.local.mysql import write_secret
 from ingest.local.stack import Stack
+from ingest.model import topics
+from ingest.model.errors import IngestError
 
 _TEMPLATE = """\
 # A pipeline of ingest. `ingest schema` prints every setting; `ingest run {file} --once` applies

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from delta.tables import DeltaTable
 
-from ingest.errors import Exit, IngestError
-from ingest.names import APPLICATION
-from ingest.start_facts import Foreign, Note
+from ingest.model.errors import Exit, IngestError
+from ingest.model.names import APPLICATION
+from ingest.model.start_facts import Foreign, Note
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
 """Operations that move or remove files and change no row."""

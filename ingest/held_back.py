@@ -16,11 +16,11 @@ from ingest import dedup, multiset, quarantine
 from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.kept import free, keep
-from ingest.manifest import TableState
-from ingest.names import quarantine_path
+from ingest.model.manifest import TableState
+from ingest.model.names import quarantine_path
+from ingest.model.topics import TableId
 from ingest.table import LakeTable
 from ingest.table_batch import TableBatch
-from ingest.topics import TableId
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""

@@ -20,12 +20,12 @@ import pyarrow as pa
 from ingest import arrow_facts, arrow_records
 from ingest.arrow_json import Layout
 from ingest.arrow_values import UnfitError
-from ingest.epochs import Epoch, epoch_of
 from ingest.fetch import FetchError
-from ingest.manifest import Entry, Place, filled
+from ingest.model.epochs import Epoch, epoch_of
+from ingest.model.manifest import Entry, Place, filled
+from ingest.model.topics import TableId
 from ingest.ports import Log, Ranges
 from ingest.steps import TableFacts
-from ingest.topics import TableId
 
 MAX_BYTES = 2**30
 """Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""

@@ -17,11 +17,11 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ingest import catalog
 from ingest.config import Pipeline
-from ingest.epochs import Epoch, epoch_of
-from ingest.errors import THE_EMBEDDED_ONE, Exit, IngestError
-from ingest.manifest import Place
-from ingest.names import consumer_group
-from ingest.start_facts import KafkaFacts
+from ingest.model.epochs import Epoch, epoch_of
+from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
+from ingest.model.manifest import Place
+from ingest.model.names import consumer_group
+from ingest.model.start_facts import KafkaFacts
 
 _TIMEOUT = 10.0
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import kafka, manifest, source
+from ingest import kafka, source
 from ingest.ahead import Ahead
 from ingest.config import Pipeline
-from ingest.manifest import Place
+from ingest.model import manifest
+from ingest.model.manifest import Place
 from ingest.ports import Ranges
 from ingest.storage import Storage
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 from ingest import evolve
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.manifest import TableState
+from ingest.model.manifest import TableState
+from ingest.model.topics import TableId
 from ingest.mysql_types import UnknownType
 from ingest.policy import Barrier, Rules
-from ingest.topics import TableId
 
 Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
 """``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:

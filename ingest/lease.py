@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from ingest.errors import Exit, IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.storage import Files
 
 BEAT_EVERY = 2.0

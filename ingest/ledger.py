@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.delta_sql import queried
-from ingest.manifest import Entry
-from ingest.names import manifest_path
+from ingest.model.manifest import Entry
+from ingest.model.names import manifest_path
 
 _FOLLOWED = 60.0
 """Seconds since the last look within which the log is followed: what came after must still be there

@@ -16,7 +16,7 @@ from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Look, Written, choose
-from ingest.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
+from ingest.model.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
 from ingest.storage import LocalFiles, local_folder
 
 LOOK_EVERY = 4

@@ -26,7 +26,7 @@ from ingest import deletion_vector, footers, statistics, table_log
 from ingest.deletion_vector import FEATURE, PROPERTY
 from ingest.direct import DirectTable, typed, write_new
 from ingest.engine import MAX_MARKS, marks_pay
-from ingest.names import RESERVED_COLUMN
+from ingest.model.names import RESERVED_COLUMN
 from ingest.table_log import Action
 from ingest.table_state import TableState
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest.names import RESERVED_COLUMN, quoted
-from ingest.position import SQL_TYPE
+from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.position import SQL_TYPE
 
 META_TYPE = f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp>"
 """The type of the reserved column of a mirror with a key."""

@@ -17,7 +17,7 @@ from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.evolve import Profile
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
-from ingest.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
+from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.table import LakeTable
 
 _NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)

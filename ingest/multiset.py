@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from ingest.merge import MergePlan
-from ingest.names import RESERVED_COLUMN, quoted
-from ingest.position import SQL_TYPE
+from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.position import SQL_TYPE
 
 LAST_CHANGE, _OP = "\x00last", "\x00op"
 """Helper columns of :func:`numbered`: the Kafka record of a content's last change, and whether a row is to be

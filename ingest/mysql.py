@@ -12,12 +12,12 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from ingest.config import Source
-from ingest.errors import THE_EMBEDDED_ONE, IngestError
-from ingest.gtid import GtidSet
 from ingest.likeness import Told
+from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
+from ingest.model.gtid import GtidSet
+from ingest.model.position import file_number
+from ingest.model.topics import TableId, captured
 from ingest.mysql_types import Column
-from ingest.position import file_number
-from ingest.topics import TableId, captured
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -227,7 +227,7 @@ def _refuse_binlog(server: str, variables: Mapping[str, str]) -> None:
 
 def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
     """Raise when SELECT is missing on a captured table that other grants let the user see."""
-    from ingest.names import quoted
+    from ingest.model.names import quoted
 
     with connected(source) as cursor:
         for table in tables:

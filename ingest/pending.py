@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingest.catalog import Catalog
-from ingest.manifest import TableState
+from ingest.model.manifest import TableState
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.policy import Barrier
-from ingest.position import Position
 from ingest.steps import TableFacts
-from ingest.topics import TableId
 
 
 def pending(

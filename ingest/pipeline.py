@@ -14,23 +14,26 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, manifest, pending, policy, snapshots, states
+from ingest import collected, pending, policy, snapshots, states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
 from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
-from ingest.epochs import Epoch
-from ingest.errors import of_table
 from ingest.facts import regression
-from ingest.failpoints import reached
 from ingest.held_back import HeldBack
 from ingest.maintenance import Maintenance
-from ingest.manifest import Entry, Gap, Kind
-from ingest.names import app_id
+from ingest.model import manifest
+from ingest.model.epochs import Epoch
+from ingest.model.errors import of_table
+from ingest.model.failpoints import reached
+from ingest.model.manifest import Entry, Gap, Kind
+from ingest.model.names import app_id
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
 from ingest.ports import Binlog, Log, Schemas
-from ingest.position import Position
 from ingest.publishing import Publisher
 from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
@@ -39,10 +42,8 @@ from ingest.second_look import SecondLook
 from ingest.set_aside import Admission, Spans
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
-from ingest.start_facts import Note
 from ingest.steps import Applied
 from ingest.table_batch import TableBatch
-from ingest.topics import TableId
 
 
 class StaleCheckpointError(Exception):

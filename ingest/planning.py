@@ -23,10 +23,10 @@ from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger
-from ingest.names import RESERVED_COLUMN
+from ingest.model.names import RESERVED_COLUMN
+from ingest.model.topics import TableId, captured
 from ingest.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.table_state import asked_of_writers
-from ingest.topics import TableId, captured
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 """Delta's own names of types to Spark's, where they differ."""

@@ -14,12 +14,12 @@ from typing import Literal
 
 from ingest import ddl, evolve
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.errors import Exit, IngestError
-from ingest.manifest import TableState
-from ingest.position import Position
-from ingest.start_facts import Note
+from ingest.model.errors import Exit, IngestError
+from ingest.model.manifest import TableState
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
 from ingest.steps import TableFacts
-from ingest.topics import TableId
 
 Kind = Literal[
     "add_column",

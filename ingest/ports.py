@@ -10,9 +10,9 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from ingest.catalog import Catalog
-from ingest.manifest import Place
-from ingest.position import Position
-from ingest.ties import Event
+from ingest.model.manifest import Place
+from ingest.model.position import Position
+from ingest.model.ties import Event
 
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""

@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from ingest import kafka, mysql, topics
+from ingest import kafka, mysql
 from ingest.config import Pipeline
 from ingest.epoch_registry import EpochRegistry
-from ingest.errors import IngestError
 from ingest.ledger import Ledger
-from ingest.names import table_folder
+from ingest.model import topics
+from ingest.model.errors import IngestError
+from ingest.model.names import table_folder
 
 
 def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ingest.manifest import Entry, Gap, HighWater, Place, TableState
-from ingest.start_facts import KafkaFacts, LakeFacts, Note, StartFacts
+from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
+from ingest.model.start_facts import KafkaFacts, LakeFacts, Note, StartFacts
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ingest import manifest
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
-from ingest.manifest import Entry
-from ingest.names import manifest_path, scratch_path
+from ingest.model import manifest
+from ingest.model.manifest import Entry
+from ingest.model.names import manifest_path, scratch_path
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.type_text import fields_json

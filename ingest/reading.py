@@ -15,19 +15,19 @@ from ingest.arrow_json import Layout
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.config import Pipeline
 from ingest.decode import RowSchema
-from ingest.epochs import Epoch
 from ingest.facts import Counts
 from ingest.held_back import HeldBack
 from ingest.in_driver import Read
 from ingest.kept import free, keep
-from ingest.manifest import Entry, Place, TableState, filled
+from ingest.model.epochs import Epoch
+from ingest.model.manifest import Entry, Place, TableState, filled
+from ingest.model.start_facts import Note
+from ingest.model.ties import Tie
+from ingest.model.topics import TableId
 from ingest.ports import Log, parts
 from ingest.set_aside import Spans
 from ingest.stages import Stopwatch
-from ingest.start_facts import Note
 from ingest.steps import TableFacts, steps
-from ingest.ties import Tie
-from ingest.topics import TableId
 
 
 @dataclass

@@ -10,7 +10,7 @@ from ingest.config import Pipeline
 from ingest.connector import Connector
 from ingest.epoch_registry import EpochRegistry
 from ingest.lease import Lease
-from ingest.names import lease_path
+from ingest.model.names import lease_path
 from ingest.storage import LocalFiles, is_local
 
 

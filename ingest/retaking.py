@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest import ties
 from ingest.config import Pipeline
-from ingest.manifest import Entry, Gap, TableState
+from ingest.model import ties
+from ingest.model.manifest import Entry, Gap, TableState
+from ingest.model.position import Position
+from ingest.model.ties import Doubt
+from ingest.model.topics import TableId, captured
 from ingest.ports import Binlog
-from ingest.position import Position
 from ingest.reading import Reading
 from ingest.resync import Request, Requests
 from ingest.set_aside import Spans
 from ingest.snapshots import Cleanup
-from ingest.ties import Doubt
-from ingest.topics import TableId, captured
 
 
 @dataclass(frozen=True)

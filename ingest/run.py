@@ -31,25 +31,25 @@ from ingest.connector import Connector
 from ingest.delivery import await_delivery
 from ingest.engine import read_in_driver
 from ingest.epoch_registry import EpochRegistry
-from ingest.epochs import newest_number
-from ingest.errors import IngestError
-from ingest.failpoints import reached
 from ingest.fencing import fence_every_target
 from ingest.kafka_log import KafkaLog
 from ingest.lease import Lease, Term
 from ingest.ledger import Ledger
-from ingest.manifest import offsets_as_json
 from ingest.mending import mended
-from ingest.names import checkpoint_path, lease_path
+from ingest.model.epochs import newest_number
+from ingest.model.errors import IngestError
+from ingest.model.failpoints import reached
+from ingest.model.manifest import offsets_as_json
+from ingest.model.names import checkpoint_path, lease_path
+from ingest.model.start_facts import StartFacts
+from ingest.model.topics import TableId
 from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.second_look import SecondLook
-from ingest.start_facts import StartFacts
 from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
-from ingest.topics import TableId
 from ingest.upgrade import Upgrade
 
 _RESTARTS = 8

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ingest.evolve import Field
-from ingest.names import RESERVED_COLUMN
+from ingest.model.names import RESERVED_COLUMN
 from ingest.type_text import type_json
 
 APP_ID = "spark.databricks.delta.write.txnAppId"

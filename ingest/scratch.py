@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from ingest import deletion_vector, footers, statistics, table_log
-from ingest.failpoints import reached
+from ingest.model.failpoints import reached
 from ingest.table_log import Action
 from ingest.table_state import LiveFile, TableState
 

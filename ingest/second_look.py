@@ -14,9 +14,9 @@ from ingest import likeness, mysql
 from ingest.catalog import Catalog, SchemaVersion
 from ingest.config import Pipeline
 from ingest.likeness import Told
-from ingest.position import Position
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.resync import Requests, is_possible
-from ingest.topics import TableId
 
 
 @dataclass

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from ingest.admission import admitted
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.errors import IngestError
 from ingest.evolve import Profile
-from ingest.position import Position
-from ingest.topics import TableId
+from ingest.model.errors import IngestError
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 
 
 @dataclass(frozen=True)

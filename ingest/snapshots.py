@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ingest.catalog import Catalog
-from ingest.manifest import Gap, TableState
-from ingest.position import Position
+from ingest.model.manifest import Gap, TableState
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.steps import Attempt, TableFacts
-from ingest.topics import TableId
 
 
 @dataclass(frozen=True)

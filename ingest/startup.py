@@ -14,8 +14,8 @@ from ingest import foreign
 from ingest.config import Pipeline
 from ingest.direct import within_reach
 from ingest.ledger import Ledger
-from ingest.manifest import Entry, Place, offsets_from_log
-from ingest.names import (
+from ingest.model.manifest import Entry, Place, offsets_from_log
+from ingest.model.names import (
     INTERNAL_FOLDER,
     SOURCE_PROPERTY,
     Marker,
@@ -24,10 +24,10 @@ from ingest.names import (
     quarantine_path,
     table_folder,
 )
-from ingest.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
+from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
+from ingest.model.topics import TableId
 from ingest.storage import Storage
 from ingest.table import LakeTable
-from ingest.topics import TableId
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""

@@ -8,12 +8,12 @@ from datetime import datetime, timezone
 
 from ingest import __version__, snapshots
 from ingest.catalog import Catalog
-from ingest.manifest import Entry, Gap, HighWater, Place, TableState
-from ingest.position import Position
-from ingest.start_facts import Note
+from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.model.ties import Doubt
+from ingest.model.topics import TableId
 from ingest.steps import Applied, TableFacts
-from ingest.ties import Doubt
-from ingest.topics import TableId
 
 
 def entry(

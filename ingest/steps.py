@@ -12,9 +12,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.errors import Exit, IngestError
-from ingest.position import Position
-from ingest.topics import TableId
+from ingest.model.errors import Exit, IngestError
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

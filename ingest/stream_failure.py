@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from ingest.errors import Exit, IngestError, table_of
 from ingest.foreign import ForeignCommitError
+from ingest.model.errors import Exit, IngestError, table_of
 from ingest.pipeline import StaleCheckpointError
 
 

@@ -15,8 +15,8 @@ from enum import Enum
 
 from ingest import mysql
 from ingest.connector import Connector, Status, is_snapshotting, streaming_position
-from ingest.errors import Exit, IngestError
-from ingest.position import Position
+from ingest.model.errors import Exit, IngestError
+from ingest.model.position import Position
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""

@@ -18,14 +18,14 @@ from pyspark.sql.types import StructType
 from ingest import merge, multiset, schema_commit
 from ingest.catalog import SchemaVersion
 from ingest.evolve import Field, InPlace
-from ingest.mysql_types import column_type
-from ingest.names import (
+from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
     SOURCE_PROPERTY,
     needs_mapping,
     quoted,
 )
+from ingest.mysql_types import column_type
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 from ingest.table_log import commit_name, is_begun, lines

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ingest import decode, quarantine
 from ingest.decode import RowSchema
 from ingest.kept import free, keep
-from ingest.names import RESERVED_COLUMN, quoted
+from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.steps import Step, TableFacts
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ingest.model.position import Position
 from ingest.policy import Act, Kind
-from ingest.position import Position
 
 
 class Settings(BaseModel):

@@ -25,9 +25,8 @@ from ingest import footers, multiset, statistics, table_log
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
-from ingest.manifest import Entry, Gap
-from ingest.mysql_types import Kind, column_type
-from ingest.names import (
+from ingest.model.manifest import Entry, Gap
+from ingest.model.names import (
     INTERNAL_FOLDER,
     RESERVED_COLUMN,
     Marker,
@@ -36,13 +35,14 @@ from ingest.names import (
     quoted,
     upgrade_path,
 )
+from ingest.model.start_facts import LakeFacts, StartFacts
+from ingest.model.topics import TableId
+from ingest.mysql_types import Kind, column_type
 from ingest.ports import Schemas
-from ingest.start_facts import LakeFacts, StartFacts
 from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
 from ingest.table_log import UnknownLogError
 from ingest.table_state import TableState
-from ingest.topics import TableId
 
 _DONE = "done.json"
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}

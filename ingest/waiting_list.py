@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.delta_sql import queried
-from ingest.names import quarantine_path
-from ingest.topics import TableId
+from ingest.model.names import quarantine_path
+from ingest.model.topics import TableId
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import typer
 from ingest import __version__
 from ingest.cli import connector, local
 from ingest.cli.screen import command, err, out, print_json, say
-from ingest.errors import Exit
+from ingest.model.errors import Exit
 
 app = typer.Typer(
     name="ingest",
@@ -203,7 +203,7 @@ def resync(
     """
     from ingest import resync as again
     from ingest.config import load
-    from ingest.errors import IngestError
+    from ingest.model.errors import IngestError
     from ingest.resnapshot import resnapshot
 
     pipeline = load(file)

@@ -11,7 +11,7 @@ from rich.table import Table
 from ingest.cli.screen import command, out, print_json, say
 from ingest.config import load
 from ingest.connector import Connector, Plan
-from ingest.errors import Exit
+from ingest.model.errors import Exit
 
 app = typer.Typer(
     help="The Debezium connector, generated from the pipeline file.", no_args_is_help=True

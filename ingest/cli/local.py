@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from ingest.cli.screen import command, out, print_json, say
-from ingest.errors import Exit, IngestError
 from ingest.local.stack import Stack, default_home
+from ingest.model.errors import Exit, IngestError
 
 app = typer.Typer(
     help="The embedded stack: real MySQL, Kafka and Connect on loopback, in one folder.",

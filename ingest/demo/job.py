@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from ingest.errors import Exit, IngestError
+from ingest.model.errors import Exit, IngestError
 
 
 @dataclass

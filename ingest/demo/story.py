@@ -22,12 +22,12 @@ from ingest.cli.verdicts import verdict_table
 from ingest.config import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
-from ingest.errors import Exit, IngestError
 from ingest.ledger import Ledger, age
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
-from ingest.names import join
+from ingest.model.errors import Exit, IngestError
+from ingest.model.names import join
 from ingest.progress_report import not_delivered, pending
 from ingest.sample import world
 from ingest.sample.traffic import Traffic

@@ -28,8 +28,8 @@ from xml.sax.saxutils import quoteattr
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ingest.errors import Exit, IngestError
 from ingest.local.java import java_binary
+from ingest.model.errors import Exit, IngestError
 from ingest.resources import resource
 
 LOCK = "artefacts.lock.json"

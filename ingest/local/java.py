@@ -9,7 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from ingest.errors import IngestError
+from ingest.model.errors import IngestError
 
 OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

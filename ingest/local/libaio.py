@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ingest.errors import Exit, IngestError
 from ingest.local.artefacts import only_one
+from ingest.model.errors import Exit, IngestError
 
 _PACKAGES = (
     ("apt-get", ["libaio1t64", "libaio1"], ["libnuma1"]),

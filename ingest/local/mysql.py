@@ -13,8 +13,8 @@ from pathlib import Path
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest.errors import Exit, IngestError
 from ingest.local import artefacts, libaio, process
+from ingest.model.errors import Exit, IngestError
 
 ADMIN = "root"
 PIPELINE = "ingest"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from ingest.errors import Exit, IngestError
+from ingest.model.errors import Exit, IngestError
 
 HOME_VARIABLE = "INGEST_LOCAL_HOME"
 """Every child carries the stack's folder in its environment, so leftovers can be recognised."""

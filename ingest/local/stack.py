@@ -18,11 +18,11 @@ from pathlib import Path
 import psutil
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ingest.errors import Exit, IngestError
 from ingest.local import artefacts, process
 from ingest.local.connect import Connect
 from ingest.local.kafka import Kafka
 from ingest.local.mysql import ADMIN, PIPELINE, MySql
+from ingest.model.errors import Exit, IngestError
 
 PARTS = ("mysql", "kafka", "connect")
 _SLOWEST_START = 120.0

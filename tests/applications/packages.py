@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from ingest.errors import IngestError
 from ingest.local import artefacts
+from ingest.model.errors import IngestError
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "applications.lock"

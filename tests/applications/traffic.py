@@ -12,7 +12,7 @@ from typing import Any
 
 import pymysql
 
-from ingest.names import quoted
+from ingest.model.names import quoted
 from tests.applications.oracle import ApplicationLab
 from tests.applications.rows import Column, Table, literal, tables
 

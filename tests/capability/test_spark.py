@@ -3,7 +3,7 @@
 from pyspark.sql import functions as F
 
 from ingest.dedup import literal
-from ingest.position import Position
+from ingest.model.position import Position
 
 
 def test_structs_compare_field_by_field_as_numbers(spark):

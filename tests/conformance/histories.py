@@ -15,9 +15,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingest.changelog import Change, Row
-from ingest.failpoints import NAMES
-from ingest.position import Position
+from ingest.model.failpoints import NAMES
+from ingest.model.position import Position
+from ingest.model.specification import Change, Row
 from tests.conformance.shapes import Contents, Shape, shape
 from tests.conformance.source import Source, Truth
 

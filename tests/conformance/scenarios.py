@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.changelog import Change, Row, row
-from ingest.position import PART_DELETE, PART_WRITE, Position
+from ingest.model.position import PART_DELETE, PART_WRITE, Position
+from ingest.model.specification import Change, Row, row
 from tests.conformance.histories import History, Record
 from tests.conformance.targets import SparkTarget
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ingest.changelog import Row
+from ingest.model.specification import Row
 from ingest.sample.declared import declared
 from ingest.sample.values import NULL, Value, drawn
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ingest.changelog import Change, Operation, Row
-from ingest.position import PART_DELETE, PART_WRITE, Position
+from ingest.model.position import PART_DELETE, PART_WRITE, Position
+from ingest.model.specification import Change, Operation, Row
 from ingest.sample.values import Value
 from tests.conformance.shapes import Contents
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ingest.changelog import Row, as_of, change_log, history
+from ingest.model.specification import Row, as_of, change_log, history
 from tests.conformance.histories import History
 
 

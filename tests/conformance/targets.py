@@ -25,17 +25,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest import apply, compaction, config, layout, maintenance, pipeline, scratch, startup
 from ingest.catalog import Catalog
-from ingest.changelog import Row, mirror, row
 from ingest.commit import Committer
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
-from ingest.manifest import Place
 from ingest.mending import mended
+from ingest.model.manifest import Place
+from ingest.model.position import Position
+from ingest.model.specification import Row, mirror, row
+from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
-from ingest.position import Position
 from ingest.resync import Requests
 from ingest.source import SCHEMA
-from ingest.start_facts import KafkaFacts
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact

@@ -7,10 +7,10 @@ from unittest.mock import patch
 import pytest
 
 from ingest import apply
-from ingest.changelog import row
 from ingest.ledger import Ledger
-from ingest.names import STEP_BITS, Marker
-from ingest.position import Position
+from ingest.model.names import STEP_BITS, Marker
+from ingest.model.position import Position
+from ingest.model.specification import row
 from ingest.steps import without_void
 from ingest.table import LakeTable
 from tests.conformance.histories import History, Record

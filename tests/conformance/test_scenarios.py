@@ -30,9 +30,9 @@ from ingest import (
     states,
     table_state,
 )
-from ingest.changelog import row
-from ingest.errors import IngestError
-from ingest.manifest import HighWater
+from ingest.model.errors import IngestError
+from ingest.model.manifest import HighWater
+from ingest.model.specification import row
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import ENGINE, SparkTarget

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from ingest import arrow_values, changelog
-from ingest.changelog import Change
+from ingest import arrow_values
+from ingest.model import specification
+from ingest.model.specification import Change
 from tests.conformance import reader
 from tests.conformance.volume import Counts, by_model, by_reader, drawn
 
@@ -114,10 +115,10 @@ def test_what_falsifies_values_in_the_reader_is_noticed(what):
 
 
 def test_a_model_that_forgets_the_order_is_noticed():
-    original = changelog.in_order
+    original = specification.in_order
 
     def as_delivered(delivered, snapshot=None) -> list[Change]:
         return original(delivered, snapshot)[::-1]
 
-    with patch.object(changelog, "in_order", as_delivered), pytest.raises(AssertionError):
+    with patch.object(specification, "in_order", as_delivered), pytest.raises(AssertionError):
         conform("model", 20, 100)

@@ -22,9 +22,9 @@ from deltalake import DeltaTable
 
 from ingest import mysql
 from ingest.local.stack import Stack
+from ingest.model.names import RESERVED_COLUMN
+from ingest.model.topics import TableId
 from ingest.mysql_types import column_type
-from ingest.names import RESERVED_COLUMN
-from ingest.topics import TableId
 from ingest.type_text import type_json
 from tests.ddl.histories import statements
 from tests.kills.lab import Lab, LabError

@@ -31,8 +31,8 @@ from ingest.connector import Connector, delivered
 from ingest.ddl import column_changes
 from ingest.likeness import differences
 from ingest.local.stack import Stack
-from ingest.names import quoted
-from ingest.topics import TableId
+from ingest.model.names import quoted
+from ingest.model.topics import TableId
 from tests.ddl.corpus import DEFAULTS, TABLES, TYPES
 from tests.support.server import Cli, Server
 

@@ -8,7 +8,7 @@ import pytest
 
 from ingest import config, mysql
 from ingest.connector import Connector, delivered, offset_gtids
-from ingest.gtid import GtidSet
+from ingest.model.gtid import GtidSet
 from ingest.supervisor import Supervisor
 
 

@@ -12,7 +12,7 @@ from ingest import config, fetch, kafka, source
 from ingest.ahead import Ahead, expected
 from ingest.fetch import Fetcher, FetchError
 from ingest.ledger import Ledger
-from ingest.manifest import filled, offsets_as_json, offsets_from_log
+from ingest.model.manifest import filled, offsets_as_json, offsets_from_log
 from tests.support.server import Cli
 
 

@@ -1,6 +1,6 @@
 """Databases that are not the sample one: names that break careless tools."""
 
-from ingest.topics import TableId
+from ingest.model.topics import TableId
 
 DB = "we`ird db.1"
 ODD = {

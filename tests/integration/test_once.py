@@ -8,7 +8,7 @@ import psutil
 
 from ingest import mysql
 from ingest.config import load
-from ingest.topics import TableId
+from ingest.model.topics import TableId
 
 
 def test_its_java_has_one_compiler_where_spark_has_little_to_compute(cli, server, stack):

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ingest import config, fingerprint, mysql
+from ingest.model.topics import TableId
 from ingest.mysql_types import column_type
 from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, values
-from ingest.topics import TableId
 from ingest.type_table import ENTRIES
 from tests.support import exact as found_exactly
 from tests.support.events import compact

@@ -25,12 +25,12 @@ from deltalake.exceptions import TableNotFoundError
 from ingest import config, kafka
 from ingest.connector import Connector, delivered
 from ingest.demo.job import Job
-from ingest.errors import IngestError
 from ingest.first_file import First, write
 from ingest.ledger import Ledger
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
+from ingest.model.errors import IngestError
 from ingest.mysql import connected, reached
 from ingest.sample.values import exact
 from tests.kills import hostile

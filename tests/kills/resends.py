@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
-from ingest.position import Position
+from ingest.model.position import Position
 from tests.kills.lab import Lab
 
 KEYS = 1500

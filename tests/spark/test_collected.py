@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 
 from ingest import collected, decode, envelope
 from ingest.catalog import SchemaVersion
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position
 from ingest.source import SCHEMA
 from ingest.steps import Step
 from ingest.table_batch import StepBatch, TableBatch
-from ingest.topics import TableId
 from tests.support.events import message
 
 COLUMNS = (

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ingest.commit import Committer, Identity, sibling
-from ingest.errors import IngestError
-from ingest.names import Marker
+from ingest.model.errors import IngestError
+from ingest.model.names import Marker
 from ingest.table import LakeTable
 
 

@@ -17,7 +17,7 @@ from ingest.compaction import compact, files
 from ingest.direct import DirectTable
 from ingest.layout import Rewrite
 from ingest.maintenance import Maintenance
-from ingest.names import quoted_for_delta_rs
+from ingest.model.names import quoted_for_delta_rs
 from ingest.table import LakeTable
 from ingest.table_log import cut
 from tests.spark.test_direct import (

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import decode, envelope
-from ingest.epochs import Epoch
+from ingest.model.epochs import Epoch
 from ingest.mysql_types import Column
 from ingest.source import SCHEMA
 from ingest.type_table import ENTRIES

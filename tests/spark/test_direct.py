@@ -18,12 +18,12 @@ from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
 from ingest.marking import mark
 from ingest.merging import Merging, Source, spark_merge
+from ingest.model.names import Marker, quoted_for_delta_rs
+from ingest.model.position import SQL_TYPE, Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column, column_type
-from ingest.names import Marker, quoted_for_delta_rs
-from ingest.position import SQL_TYPE, Position
 from ingest.table import LakeTable
 from ingest.table_state import TableState
-from ingest.topics import TableId
 
 APP = "ingest/p/c/d.t/mirror"
 

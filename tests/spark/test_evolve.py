@@ -8,12 +8,12 @@ from ingest import evolve
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.lease import LeaseLostError
+from ingest.model.names import Marker
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.multiset import META_TYPE, content
 from ingest.mysql_types import Column
-from ingest.names import Marker
-from ingest.position import Position
 from ingest.table import LakeTable
-from ingest.topics import TableId
 
 APP = "ingest/p/c/d.t/mirror"
 

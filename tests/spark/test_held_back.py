@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest import apply, arrow_values, decode, pipeline
-from ingest.changelog import row
-from ingest.position import Position
+from ingest.model.position import Position
+from ingest.model.specification import row
 from ingest.waiting_list import waiting_list
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import delete, insert, truncate, update

@@ -19,11 +19,11 @@ from ingest.arrow_values import UnfitError
 from ingest.catalog import SchemaVersion
 from ingest.json_text import json_text
 from ingest.merge import mirror_source
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position
 from ingest.source import SCHEMA
 from ingest.steps import TableFacts
-from ingest.topics import TableId
 from tests.support.events import compact, enveloped, message, raw
 
 

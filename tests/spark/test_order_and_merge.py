@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 from ingest import decode, dedup, envelope
 from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
-from ingest.manifest import HighWater
 from ingest.merging import Merging, Source
+from ingest.model.manifest import HighWater
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position
 from ingest.source import SCHEMA
 from ingest.table import LakeTable
-from ingest.topics import TableId
 from tests.support.events import message
 
 V = "_op"  # as an engineer might name a column, too

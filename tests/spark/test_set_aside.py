@@ -3,8 +3,8 @@
 from collections import Counter
 from unittest.mock import patch
 
-from ingest.changelog import row
-from ingest.position import Position
+from ingest.model.position import Position
+from ingest.model.specification import row
 from ingest.resync import Requests
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, change, delete, insert, read, update

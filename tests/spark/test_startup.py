@@ -4,7 +4,7 @@ import pytest
 
 from ingest import startup
 from ingest.ledger import Ledger
-from ingest.position import Position
+from ingest.model.position import Position
 from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_facts, dedup, envelope, facts, ties
+from ingest import arrow_facts, dedup, envelope, facts
 from ingest.arrow_values import UnfitError
-from ingest.changelog import row
-from ingest.epochs import Epoch
-from ingest.manifest import HighWater
-from ingest.position import Position
+from ingest.model import ties
+from ingest.model.epochs import Epoch
+from ingest.model.manifest import HighWater
+from ingest.model.position import Position
+from ingest.model.specification import row
+from ingest.model.ties import Tie
+from ingest.model.topics import TableId
 from ingest.resync import Requests
 from ingest.source import SCHEMA
-from ingest.ties import Tie
-from ingest.topics import TableId
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, delete, insert, update
 from tests.conformance.targets import SparkTarget

@@ -4,7 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import _parse_datatype_string
 
-from ingest import manifest, merge, multiset, quarantine
+from ingest import merge, multiset, quarantine
+from ingest.model import manifest
 from ingest.type_text import fields_json, type_json
 
 NAMES = st.sampled_from(["id", "start", "end", "position", "op", "c_1"])

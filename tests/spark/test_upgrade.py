@@ -18,10 +18,10 @@ from ingest.commit import Committer
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.mending import mended
-from ingest.names import RESERVED_COLUMN, manifest_path
+from ingest.model.names import RESERVED_COLUMN, manifest_path
+from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
 from ingest.resync import Requests
-from ingest.start_facts import KafkaFacts
 from ingest.table import LakeTable
 from tests.conformance.targets import Crash, MemoryLog
 from tests.outside.log import Log

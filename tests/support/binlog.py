@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ingest.position import Position
-from ingest.ties import Event
+from ingest.model.position import Position
+from ingest.model.ties import Event
 
 
 class PlainLog:

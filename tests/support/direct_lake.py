@@ -15,7 +15,7 @@ from deltalake import DeltaTable, QueryBuilder, Schema
 from ingest import compaction, marking, merge
 from ingest.direct import DirectTable
 from ingest.layout import Rewrite
-from ingest.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
+from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
 from ingest.table import LakeTable
 
 _POSITION = pa.struct(

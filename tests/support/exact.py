@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from ingest import kafka
 from ingest.config import Pipeline
-from ingest.names import RESERVED_COLUMN
+from ingest.model.names import RESERVED_COLUMN
 from ingest.sample.values import exact
 
 

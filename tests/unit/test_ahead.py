@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.ahead import expected
-from ingest.start_facts import KafkaFacts
+from ingest.model.start_facts import KafkaFacts
 
 
 def there(**partitions):

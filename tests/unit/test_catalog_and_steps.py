@@ -1,10 +1,10 @@
 import pytest
 
 from ingest.catalog import Catalog, parse_record
-from ingest.errors import IngestError
-from ingest.position import Position
+from ingest.model.errors import IngestError
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.steps import TableFacts, steps
-from ingest.topics import TableId
 
 T = TableId("d", "t")
 

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from ingest import config, session
-from ingest.errors import IngestError
-from ingest.topics import TableId
+from ingest.model.errors import IngestError
+from ingest.model.topics import TableId
 
 GOOD = """
 name: shop

@@ -6,7 +6,7 @@ import pytest
 from ingest import connector
 from ingest.config import parse
 from ingest.connector import Connector
-from ingest.errors import IngestError
+from ingest.model.errors import IngestError
 
 PIPELINE = parse(
     """

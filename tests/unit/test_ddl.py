@@ -6,9 +6,9 @@ from ingest import evolve
 from ingest.catalog import SchemaVersion
 from ingest.ddl import column_changes, renamed_tables
 from ingest.evolve import Field, Held, InPlace, Nothing, Rewrite
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column, column_type
-from ingest.position import Position
-from ingest.topics import TableId
 
 T = TableId("d", "t")
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from ingest.connector import Status, delivered, plan_from
-from ingest.errors import IngestError
-from ingest.gtid import GtidSet
-from ingest.manifest import offsets_from_log, ranges
+from ingest.model.errors import IngestError
+from ingest.model.gtid import GtidSet
+from ingest.model.manifest import offsets_from_log, ranges
 from ingest.mysql import Reached
 from ingest.supervisor import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, Supervisor, diagnose
 from ingest.verdict import Difference, compare_rows, differing_buckets

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ingest.catalog import Catalog
-from ingest.epochs import Epoch, epoch_of, following, newest_restart
-from ingest.manifest import Gap, TableState
-from ingest.position import PART_REREAD, PART_WRITE, Position
+from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
+from ingest.model.manifest import Gap, TableState
+from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.resync import Request
 from ingest.snapshots import Cleanup, awaited, begins_again, closed, is_complete, settled
 from ingest.states import table_states

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.gtid import GtidSet, numbered
+from ingest.model.gtid import GtidSet, numbered
 
 A, B = "320ee8b1-e592-11f1-acbf-02fc00000001", "420ee8b1-e592-11f1-acbf-02fc00000001"
 numbers = st.sets(st.integers(1, 60))

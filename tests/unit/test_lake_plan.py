@@ -2,10 +2,10 @@
 
 from ingest.catalog import Catalog
 from ingest.lake_plan import HeldTable, effects, of_patterns, of_policies
-from ingest.manifest import TableState
+from ingest.model.manifest import TableState
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.policy import Rules, governed
-from ingest.position import Position
-from ingest.topics import TableId
 
 HELD = HeldTable({"id": "int", "v": "int"}, False, 1000, 5_000_000)
 

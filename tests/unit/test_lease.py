@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from ingest import lease as module
-from ingest.errors import IngestError
 from ingest.lease import Lease, LeaseLostError, Owner
+from ingest.model.errors import IngestError
 from ingest.storage import LocalFiles
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from ingest import mysql
 from ingest.config import Source
-from ingest.errors import Exit, IngestError
-from ingest.topics import TableId
+from ingest.model.errors import Exit, IngestError
+from ingest.model.topics import TableId
 
 SOURCE = Source.model_validate(
     {"mysql": "mysql://u@127.0.0.1:1", "password": {"env": "HOME"}, "tables": ["a.*"]}

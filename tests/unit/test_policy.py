@@ -4,14 +4,14 @@ import pytest
 
 from ingest import config, evolve, policy
 from ingest.catalog import Catalog, SchemaVersion
-from ingest.errors import IngestError
-from ingest.manifest import TableState
+from ingest.model.errors import IngestError
+from ingest.model.manifest import TableState
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
 from ingest.pending import pending
 from ingest.policy import Barrier, Change, Rules
-from ingest.position import Position
-from ingest.start_facts import Note
-from ingest.topics import TableId
 
 T = TableId("d", "t")
 

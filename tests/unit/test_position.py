@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.position import PART_DELETE, PART_WRITE, Position, file_number
+from ingest.model.position import PART_DELETE, PART_WRITE, Position, file_number
 
 positions = st.builds(
     Position,

@@ -4,7 +4,7 @@ import pytest
 
 from ingest import resync
 from ingest.config import parse
-from ingest.position import Position
+from ingest.model.position import Position
 from ingest.resync import Request, Requests
 
 

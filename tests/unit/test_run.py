@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ingest.errors import Exit, IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.run import Run
 
 

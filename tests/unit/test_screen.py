@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from ingest.cli.screen import command
-from ingest.errors import Exit
+from ingest.model.errors import Exit
 
 
 @command

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.catalog import Catalog, SchemaVersion
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column
-from ingest.position import Position
 from ingest.set_aside import Admission
-from ingest.topics import TableId
 
 T = TableId("d", "t")
 GOOD = (Column("id", "INT", None, None, optional=False),)

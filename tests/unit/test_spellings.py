@@ -14,12 +14,12 @@ from ingest.catalog import Catalog, SchemaVersion
 from ingest.ddl import column_changes
 from ingest.evolve import Held, InPlace, Nothing
 from ingest.likeness import Told, differences
-from ingest.manifest import TableState
+from ingest.model.manifest import TableState
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.mysql_types import Column, Kind, UnknownType, column_type
 from ingest.pending import pending, without_changes
-from ingest.position import Position
 from ingest.steps import steps
-from ingest.topics import TableId
 from tests.unit.test_catalog_and_steps import column, record
 
 T = TableId("d", "t")

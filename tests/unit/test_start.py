@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ingest.manifest import (
+from ingest.model.manifest import (
     Entry,
     Gap,
     HighWater,
@@ -14,10 +14,17 @@ from ingest.manifest import (
     covers,
     is_behind_its_watermark,
 )
-from ingest.names import Marker, app_id, app_id_parts
-from ingest.position import Position
+from ingest.model.names import Marker, app_id, app_id_parts
+from ingest.model.position import Position
+from ingest.model.start_facts import (
+    CheckpointFacts,
+    Foreign,
+    KafkaFacts,
+    LakeFacts,
+    Note,
+    StartFacts,
+)
 from ingest.progress import Refuse, Start, decide
-from ingest.start_facts import CheckpointFacts, Foreign, KafkaFacts, LakeFacts, Note, StartFacts
 
 PLACE, IDLE = ("p.d.t", 0), ("p.d.idle", 0)
 TABLE = TableState("/l/d/t", 7, position=Position(0, 1, 7), id="t-id")

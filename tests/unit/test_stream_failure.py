@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkValueError
 
-from ingest.errors import Exit, IngestError, of_table
+from ingest.model.errors import Exit, IngestError, of_table
 from ingest.pipeline import StaleCheckpointError
 from ingest.stream_failure import again
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.position import Position
-from ingest.ties import PAYLOAD, WRAPS_AT, Doubt, Event, Tie, doubts, torn
-from ingest.topics import TableId
+from ingest.model.position import Position
+from ingest.model.ties import PAYLOAD, WRAPS_AT, Doubt, Event, Tie, doubts, torn
+from ingest.model.topics import TableId
 
 T, U = TableId("d", "t"), TableId("d", "u")
 AT = Position(0, 3, 276, 0, 1)

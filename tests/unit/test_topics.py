@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import IngestError
-from ingest.names import table_folder
-from ingest.topics import (
+from ingest.model.errors import IngestError
+from ingest.model.names import table_folder
+from ingest.model.topics import (
     TableId,
     captured,
     include_expression,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ingest.manifest import Entry
+from ingest.model.manifest import Entry
 from tests.kills.faults.act import command, expect, fault, restart, said, stop, versions
 from tests.kills.lab import Lab
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ingest.position import Position
-from ingest.topics import TableId
+from ingest.model.position import Position
+from ingest.model.topics import TableId
 
 WRAPS_AT = 2**32
 """Bytes of a binlog file from which on its places are counted from 0 again."""

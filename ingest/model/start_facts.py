@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.manifest import Entry, Place, filled, offsets_as_json, offsets_from_json
-from ingest.names import Marker
-from ingest.position import Position
+from ingest.model.manifest import Entry, Place, filled, offsets_as_json, offsets_from_json
+from ingest.model.names import Marker
+from ingest.model.position import Position
 
 
 @dataclass(frozen=True)

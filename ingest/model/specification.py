@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ingest.position import Position
+from ingest.model.position import Position
 
 Row = tuple[tuple[str, Any], ...]
 """A row's values by column name, hashable."""

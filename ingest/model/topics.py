@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest.errors import IngestError
+from ingest.model.errors import IngestError
 
 TopicNames = Literal["plain", "escaped"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from ingest.position import SQL_TYPE, Position
+from ingest.model.position import SQL_TYPE, Position
 
 Place = tuple[str, int]
 """A Kafka topic and partition."""
