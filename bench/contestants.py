@@ -25,13 +25,13 @@ from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
 from ingest import config
-from ingest.catalog import Catalog
 from ingest.commit import Committer
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event
 from ingest.pipeline import Batches
 from ingest.resync import Requests
+from ingest.schema.catalog import Catalog
 from ingest.source import SCHEMA
 
 STOCK = {

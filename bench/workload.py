@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest import merge
-from ingest.catalog import SchemaVersion
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column
 from ingest.table import LakeTable
 from ingest.table_log import commit_name
 

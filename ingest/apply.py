@@ -14,10 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, engine, evolve, snapshots
-from ingest.admission import admitted
+from ingest import decode, dedup, engine, snapshots
 from ingest.arrow_facts import before
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.commit import Committer, Identity, sibling
 from ingest.config import Pipeline
 from ingest.direct import DirectTable
@@ -33,8 +31,11 @@ from ingest.model.names import (
     table_folder,
 )
 from ingest.model.topics import TableId
+from ingest.schema import evolution
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.steps import Applied, Step, TableFacts, steps, without_void
 from ingest.snapshots import Cleanup
-from ingest.steps import Applied, Step, TableFacts, steps, without_void
 from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_batch import StepBatch, StepRows, TableBatch
@@ -265,15 +266,15 @@ class Applier:
         columns is decided from the two schema versions, not from the lake's columns.
         """
         version = self._readable(step.version)
-        known: evolve.Plan = evolve.Nothing()
+        known: evolution.Plan = evolution.Nothing()
         if step.previous and step.previous.columns:
-            known = self._plan(evolve.held_by(step.previous, multiset=not key), step, key)
+            known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
         fits = self._fitting.get(version.table) == (version, key)
         now = self._merging.current(target)
         if not fits and not self.committer.holds(now, change):
             self._change(target, step, key, change)
         self._fitting[version.table] = (version, key)
-        if isinstance(known, evolve.InPlace) and known.defaults:
+        if isinstance(known, evolution.InPlace) and known.defaults:
             delta = {column.name: column.delta for column in known.columns}
             values: dict[str, str | Column] = {
                 quoted(name): F.lit(text).cast(delta[name]) for name, text in known.defaults
@@ -289,22 +290,22 @@ class Applier:
         """What the table's own columns need, in one commit."""
         description = target.describe()
         assert description is not None
-        decision = self._plan(evolve.Held(description.columns, description.multiset), step, key)
+        decision = self._plan(evolution.Held(description.columns, description.multiset), step, key)
         if description.key != key:
             target.set_key(key)
-        if isinstance(decision, evolve.Rewrite):
+        if isinstance(decision, evolution.Rewrite):
             rewrite = decision.columns
             self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, description))
-        elif isinstance(decision, evolve.InPlace):
+        elif isinstance(decision, evolution.InPlace):
             change = decision
             self.committer.once(
                 target, identity, lambda: target.change_columns(change, description)
             )
 
-    def _plan(self, held: evolve.Held, step: Step, key: tuple[str, ...]) -> evolve.Plan:
+    def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
         before = step.previous.columns if step.previous else ()
         profile = self.pipeline.lake.profile
-        return evolve.plan(held, step.version, before, keyed=bool(key), profile=profile)
+        return evolution.plan(held, step.version, before, keyed=bool(key), profile=profile)
 
     def _readable(self, version: SchemaVersion) -> SchemaVersion:
         return admitted(version, self.pipeline.lake.profile)

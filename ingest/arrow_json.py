@@ -20,9 +20,9 @@ import pyarrow.json as paj
 
 from ingest import arrow_values
 from ingest.arrow_values import UnfitError
-from ingest.catalog import SchemaVersion
 from ingest.decode import RowSchema
-from ingest.mysql_types import Kind
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Kind
 
 _SOURCE = pa.struct(
     [

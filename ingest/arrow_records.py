@@ -20,7 +20,7 @@ from ingest.envelope import OPERATIONS
 from ingest.model import position
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import file_number
-from ingest.mysql_types import Kind
+from ingest.schema.mysql_types import Kind
 
 POSITION = pa.struct(
     [

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest import json_document
-from ingest.mysql_types import RANGES, ColumnType, Kind
+from ingest.schema.mysql_types import RANGES, ColumnType, Kind
 
 _JSON = {
     "tinyint": pa.int8(),

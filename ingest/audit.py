@@ -25,7 +25,7 @@ from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.model.topics import TableId, captured
-from ingest.mysql_types import Column, UnknownType, column_type
+from ingest.schema.mysql_types import Column, UnknownType, column_type
 from ingest.table import LakeTable
 from ingest.verdict import (
     BucketSums,

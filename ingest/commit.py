@@ -21,8 +21,8 @@ from ingest.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
 from ingest.model.start_facts import Foreign
+from ingest.schema.delta_types import fields_json
 from ingest.table import LakeTable
-from ingest.type_text import fields_json
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ingest.evolve import Profile
 from ingest.model.errors import IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
-from ingest.policy import Rules
+from ingest.schema.ddl_policy import Rules
+from ingest.schema.evolution import Profile
 from ingest.table_settings import Settings, Table
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]

@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 from ingest.envelope import ANY_LENGTH
 from ingest.json_text import json_text
 from ingest.model.names import quoted
-from ingest.mysql_types import RANGES, ColumnType, Kind, column_type
-from ingest.mysql_types import Column as SourceColumn
-from ingest.type_text import struct_json, type_json
+from ingest.schema.delta_types import struct_json, type_json
+from ingest.schema.mysql_types import RANGES, ColumnType, Kind, column_type
+from ingest.schema.mysql_types import Column as SourceColumn
 
 EpochDates = Literal["quarantine", "null", "keep"]
 """What 1970-01-01 in a NOT NULL DATE or DATETIME is taken for; Debezium writes it for zero dates, too."""

@@ -18,8 +18,8 @@ from ingest.model.gtid import numbered
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId
-from ingest.set_aside import Spans
-from ingest.steps import Attempt
+from ingest.schema.set_aside import Spans
+from ingest.schema.steps import Attempt
 
 HighWaters = Mapping[Place, HighWater]
 """Per topic partition, what is committed. See :class:`ingest.model.manifest.HighWater`."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingest.config import Wanted
-from ingest.evolve import Profile
 from ingest.model.topics import TableId
+from ingest.schema.evolution import Profile
 
 Engine = Literal["spark", "delta-rs", "deletion-vectors"]
 

@@ -17,7 +17,7 @@ from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.position import Position
 from ingest.model.ties import Tie
 from ingest.model.topics import TableId
-from ingest.steps import TableFacts
+from ingest.schema.steps import TableFacts
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from ingest.model.names import quoted
-from ingest.mysql_types import Column, Kind, column_type
+from ingest.schema.mysql_types import Column, Kind, column_type
 
 BUCKETS = 256
 """Chunks of a table, by hash of the key: MySQL's collation order is not Spark's."""

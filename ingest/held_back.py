@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import dedup, multiset, quarantine
-from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.kept import free, keep
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
+from ingest.schema.catalog import Catalog
 from ingest.table import LakeTable
 from ingest.table_batch import TableBatch
 

@@ -25,7 +25,7 @@ from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, Place, filled
 from ingest.model.topics import TableId
 from ingest.ports import Log, Ranges
-from ingest.steps import TableFacts
+from ingest.schema.steps import TableFacts
 
 MAX_BYTES = 2**30
 """Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""

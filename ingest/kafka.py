@@ -15,13 +15,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ingest import catalog
 from ingest.config import Pipeline
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.manifest import Place
 from ingest.model.names import consumer_group
 from ingest.model.start_facts import KafkaFacts
+from ingest.schema import catalog
 
 _TIMEOUT = 10.0
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ingest import evolve
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.model.manifest import TableState
 from ingest.model.topics import TableId
-from ingest.mysql_types import UnknownType
-from ingest.policy import Barrier, Rules
+from ingest.schema import evolution
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.ddl_policy import Barrier, Rules
+from ingest.schema.mysql_types import UnknownType
 
 Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
 """``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
@@ -51,7 +51,7 @@ def effects(
     catalog: Catalog,
     states: Mapping[str, TableState],
     held: Mapping[str, HeldTable],
-    profile: evolve.Profile = "standard",
+    profile: evolution.Profile = "standard",
     barriers: Mapping[TableId, Barrier] | None = None,
 ) -> list[Effect]:
     """Every DDL that the connector has delivered and the lake has not applied, in order, each upon what
@@ -124,7 +124,7 @@ def _changed(
     previous: SchemaVersion | None,
     later: Sequence[SchemaVersion],
     lake: HeldTable,
-    profile: evolve.Profile,
+    profile: evolution.Profile,
 ) -> list[Effect]:
     found = []
     columns, multiset = lake.columns, lake.multiset
@@ -138,10 +138,10 @@ def _changed(
             why = f"read from MySQL: its rows came from {version.moved_from}"
             found.append(Effect(name, version.ddl, ("resync",), why))
         elif previous is not None:
-            before = evolve.Held(columns, multiset)
+            before = evolution.Held(columns, multiset)
             found.append(_effect(version, previous, before, lake, profile))
         try:
-            columns = evolve.held_by(version, multiset=multiset).columns
+            columns = evolution.held_by(version, multiset=multiset).columns
         except UnknownType:
             break
         multiset, previous = not version.key, version
@@ -151,24 +151,24 @@ def _changed(
 def _effect(
     version: SchemaVersion,
     previous: SchemaVersion,
-    held: evolve.Held,
+    held: evolution.Held,
     lake: HeldTable,
-    profile: evolve.Profile,
+    profile: evolution.Profile,
 ) -> Effect:
     name = str(version.table)
     try:
         keyed = bool(version.key)
-        plan = evolve.plan(held, version, previous.columns, keyed=keyed, profile=profile)
+        plan = evolution.plan(held, version, previous.columns, keyed=keyed, profile=profile)
     except UnknownType as unknown:
         why = f"{unknown}; the table is set aside from there on, the others go on"
         return Effect(name, version.ddl, ("refused",), why)
     costs: list[Cost] = []
     written = 0
-    if isinstance(plan, evolve.Rewrite):
+    if isinstance(plan, evolution.Rewrite):
         costs.append("rewrite")
         written = lake.bytes
         sentence = f"{lake.rows:,} rows are written anew; earlier versions stay readable"
-    elif isinstance(plan, evolve.InPlace):
+    elif isinstance(plan, evolution.InPlace):
         costs.append("metadata")
         sentence = _in_place(plan, held)
         if plan.defaults:
@@ -186,7 +186,7 @@ def _effect(
     return Effect(name, version.ddl, tuple(costs), sentence, written)
 
 
-def _in_place(plan: evolve.InPlace, held: evolve.Held) -> str:
+def _in_place(plan: evolution.InPlace, held: evolution.Held) -> str:
     kept = {column.origin for column in plan.columns}
     lists = {
         "adds": plan.added,

@@ -14,10 +14,10 @@ from ingest.commit import Committer, Identity, sibling
 from ingest.config import Wanted
 from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
-from ingest.evolve import Profile
 from ingest.kept import free, keep
 from ingest.merge import MergePlan
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
+from ingest.schema.evolution import Profile
 from ingest.table import LakeTable
 
 _NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)

@@ -12,12 +12,12 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from ingest.config import Source
-from ingest.likeness import Told
 from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import file_number
 from ingest.model.topics import TableId, captured
-from ingest.mysql_types import Column
+from ingest.schema.definition_differences import Told
+from ingest.schema.mysql_types import Column
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 

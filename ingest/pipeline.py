@@ -14,11 +14,10 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, pending, policy, snapshots, states
+from ingest import collected, snapshots, states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
-from ingest.catalog import Catalog
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.facts import regression
@@ -38,11 +37,13 @@ from ingest.publishing import Publisher
 from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
 from ingest.retaking import Retaking
+from ingest.schema import ddl_policy, pending_ddl
+from ingest.schema.catalog import Catalog
+from ingest.schema.set_aside import Admission, Spans
+from ingest.schema.steps import Applied
 from ingest.second_look import SecondLook
-from ingest.set_aside import Admission, Spans
 from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
-from ingest.steps import Applied
 from ingest.table_batch import TableBatch
 
 
@@ -188,8 +189,8 @@ class Batches:
         """DDLs that no change of their table has followed yet, once all before them is applied."""
         assert self.newest is not None
         catalog, barriers = self._governed()
-        policy.refuse(barriers)
-        waiting = pending.pending(catalog, self.newest.tables, streamed, barriers)
+        ddl_policy.refuse(barriers)
+        waiting = pending_ddl.pending(catalog, self.newest.tables, streamed, barriers)
         ready = {
             str(table): upto
             for table, upto in waiting.items()
@@ -266,7 +267,9 @@ class Batches:
         self._schemas.read_to_end()
         states_before, rules = previous.tables if previous else {}, self.pipeline.rules
         catalog, aside = self._admission.of(self._schemas.catalog, note.schema_offset)
-        catalog, note = policy.in_force(note, catalog, self._schemas.offset, states_before, rules)
+        catalog, note = ddl_policy.in_force(
+            note, catalog, self._schemas.offset, states_before, rules
+        )
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         watch.done("schemas")
         touched = list(manifest.filled(note.ranges))
@@ -276,8 +279,8 @@ class Batches:
                 batch, note, catalog, aside, previous, waiting, watch, late=late
             )
             counts = read.counts
-            facts = {**pending.without_changes(note.ddl, catalog, states_before), **read.facts}
-            facts = policy.ruled(facts, rules)
+            facts = {**pending_ddl.without_changes(note.ddl, catalog, states_before), **read.facts}
+            facts = ddl_policy.ruled(facts, rules)
             if counts.regressed:
                 raise regression(counts.regressed, previous)
             doubts = self._again.doubts(read, aside, previous)
@@ -359,9 +362,9 @@ class Batches:
         _, barriers = self._governed()
         return frozenset(map(str, barriers))
 
-    def _governed(self) -> tuple[Catalog, dict[TableId, policy.Barrier]]:
+    def _governed(self) -> tuple[Catalog, dict[TableId, ddl_policy.Barrier]]:
         tables = self.newest.tables if self.newest else {}
-        return policy.governed(self._readable[0], tables, self.pipeline.rules)
+        return ddl_policy.governed(self._readable[0], tables, self.pipeline.rules)
 
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
         """Tables side by side, each in its own thread and session; the first failure counts."""

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import connector, kafka, mysql, policy
-from ingest.catalog import Catalog
+from ingest import connector, kafka, mysql
 from ingest.config import Pipeline
 from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
@@ -25,6 +24,8 @@ from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policie
 from ingest.ledger import Ledger
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
+from ingest.schema import ddl_policy
+from ingest.schema.catalog import Catalog
 from ingest.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.table_state import asked_of_writers
 
@@ -75,7 +76,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     with mysql.connected(pipeline.source) as cursor:
         taken = captured(mysql.base_tables(cursor), pipeline.source.tables)
     known = sorted(schemas.catalog.versions)
-    catalog, barriers = policy.governed(schemas.catalog, states, pipeline.rules)
+    catalog, barriers = ddl_policy.governed(schemas.catalog, states, pipeline.rules)
     found = [
         *effects(catalog, states, held, pipeline.lake.profile, barriers),
         *of_policies(states, barriers, pipeline.rules),

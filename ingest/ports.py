@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
-from ingest.catalog import Catalog
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event
+from ingest.schema.catalog import Catalog
 
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""

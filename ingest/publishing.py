@@ -15,9 +15,9 @@ from ingest.direct import DirectTable
 from ingest.model import manifest
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path, scratch_path
+from ingest.schema.delta_types import fields_json
 from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
-from ingest.type_text import fields_json
 
 _ONE_ROW = WriterProperties(
     compression="UNCOMPRESSED",

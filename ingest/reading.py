@@ -10,9 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ingest import dedup, envelope, facts, held_back, in_driver
-from ingest.admission import admitted
 from ingest.arrow_json import Layout
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.config import Pipeline
 from ingest.decode import RowSchema
 from ingest.facts import Counts
@@ -25,9 +23,11 @@ from ingest.model.start_facts import Note
 from ingest.model.ties import Tie
 from ingest.model.topics import TableId
 from ingest.ports import Log, parts
-from ingest.set_aside import Spans
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.set_aside import Spans
+from ingest.schema.steps import TableFacts, steps
 from ingest.stages import Stopwatch
-from ingest.steps import TableFacts, steps
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ingest.model.topics import TableId, captured
 from ingest.ports import Binlog
 from ingest.reading import Reading
 from ingest.resync import Request, Requests
-from ingest.set_aside import Spans
+from ingest.schema.set_aside import Spans
 from ingest.snapshots import Cleanup
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ingest.evolve import Field
 from ingest.model.names import RESERVED_COLUMN
-from ingest.type_text import type_json
+from ingest.schema.delta_types import type_json
+from ingest.schema.evolution import Field
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 VERSION = "spark.databricks.delta.write.txnVersion"

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ingest import likeness, mysql
-from ingest.catalog import Catalog, SchemaVersion
+from ingest import mysql
 from ingest.config import Pipeline
-from ingest.likeness import Told
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.resync import Requests, is_possible
+from ingest.schema import definition_differences
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.definition_differences import Told
 
 
 @dataclass
@@ -70,7 +71,7 @@ class SecondLook:
         table = version.table
         self._done[table] = version.offset
         # Without an entry it was dropped, or renamed out of the patterns, of which Debezium tells nothing.
-        found = likeness.differences(version, told) if told else []
+        found = definition_differences.differences(version, told) if told else []
         self.differs.pop(table, None)
         if found:
             self.differs[table] = "; ".join(found)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ingest.catalog import Catalog
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.steps import Attempt, TableFacts
+from ingest.schema.catalog import Catalog
+from ingest.schema.steps import Attempt, TableFacts
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from ingest import __version__, snapshots
-from ingest.catalog import Catalog
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.ties import Doubt
 from ingest.model.topics import TableId
-from ingest.steps import Applied, TableFacts
+from ingest.schema.catalog import Catalog
+from ingest.schema.steps import Applied, TableFacts
 
 
 def entry(

@@ -16,8 +16,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import merge, multiset, schema_commit
-from ingest.catalog import SchemaVersion
-from ingest.evolve import Field, InPlace
 from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
@@ -25,11 +23,13 @@ from ingest.model.names import (
     needs_mapping,
     quoted,
 )
-from ingest.mysql_types import column_type
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.delta_types import struct_json, type_json
+from ingest.schema.evolution import Field, InPlace
+from ingest.schema.mysql_types import column_type
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 from ingest.table_log import commit_name, is_begun, lines
-from ingest.type_text import struct_json, type_json
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 

@@ -13,7 +13,7 @@ from ingest import decode, quarantine
 from ingest.decode import RowSchema
 from ingest.kept import free, keep
 from ingest.model.names import RESERVED_COLUMN, quoted
-from ingest.steps import Step, TableFacts
+from ingest.schema.steps import Step, TableFacts
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ingest.model.position import Position
-from ingest.policy import Act, Kind
+from ingest.schema.ddl_policy import Act, Kind
 
 
 class Settings(BaseModel):

@@ -22,7 +22,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import footers, multiset, statistics, table_log
-from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.config import Pipeline
 from ingest.model.manifest import Entry, Gap
@@ -37,8 +36,9 @@ from ingest.model.names import (
 )
 from ingest.model.start_facts import LakeFacts, StartFacts
 from ingest.model.topics import TableId
-from ingest.mysql_types import Kind, column_type
 from ingest.ports import Schemas
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Kind, column_type
 from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
 from ingest.table_log import UnknownLogError

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ingest.mysql_types import normalised
+from ingest.schema.mysql_types import normalised
 
 _DECLARED = re.compile(
     r"""(?isx)^\s*(?P<name>[a-z]+[a-z0-9]*(?:\s+(?:precision|varying|varchar|varbinary|char))?)

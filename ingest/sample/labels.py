@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from ingest.mysql_types import streamed_labels
 from ingest.sample.declared import Declared
 from ingest.sample.texts import quoted
+from ingest.schema.mysql_types import streamed_labels
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 

@@ -18,7 +18,6 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
 
-from ingest.mysql_types import GEOMETRIES
 from ingest.sample import moments, numbers, texts
 from ingest.sample.blobs import blob_size, drawn_blob, some_blobs
 from ingest.sample.declared import Declared, declared
@@ -26,6 +25,7 @@ from ingest.sample.documents import DOCUMENTS, Document, drawn_document
 from ingest.sample.geometries import drawn_geometry
 from ingest.sample.json_forms import base64_text, geometry_json
 from ingest.sample.labels import drawn_labels, every_label, labels_with_a_character_lost
+from ingest.schema.mysql_types import GEOMETRIES
 
 QUARANTINE = "quarantine"
 """The row is set aside, with a reason."""

@@ -4,9 +4,9 @@ import pytest
 from delta.tables import DeltaTable
 
 from ingest.commit import sibling
-from ingest.evolve import _delta_widens as delta_widens
-from ingest.evolve import _widens as widens
-from ingest.mysql_types import Column
+from ingest.schema.evolution import _delta_widens as delta_widens
+from ingest.schema.evolution import _widens as widens
+from ingest.schema.mysql_types import Column
 
 APP, VERSION = (f"spark.databricks.delta.write.txn{name}" for name in ("AppId", "Version"))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import evolve
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
 from ingest.marking import mark
+from ingest.schema import evolution
 from ingest.table import LakeTable
 from tests.outside.packages import installed
 from tests.spark.test_evolve import column, version
@@ -106,7 +106,7 @@ def lake(spark, tmp_path_factory):
         if after is not None:
             columns, ddl = after
             new = version(*columns, ddl=f"ALTER TABLE t {ddl}")
-            plan = evolve.plan(evolve.Held(target.describe().columns), new, before)
+            plan = evolution.plan(evolution.Held(target.describe().columns), new, before)
             change = Committer(1).once
             change(
                 target,

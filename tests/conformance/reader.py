@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from ingest import in_driver
 from ingest.arrow_facts import before
 from ingest.arrow_json import Layout
-from ingest.catalog import Catalog
 from ingest.collected import winners
 from ingest.decode import RowSchema
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position
 from ingest.model.specification import Row
+from ingest.schema.catalog import Catalog
 from tests.conformance.histories import History
 from tests.conformance.shapes import found
 from tests.conformance.targets import created, in_arrow

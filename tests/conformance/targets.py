@@ -24,7 +24,6 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest import apply, compaction, config, layout, maintenance, pipeline, scratch, startup
-from ingest.catalog import Catalog
 from ingest.commit import Committer
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
@@ -35,6 +34,7 @@ from ingest.model.specification import Row, mirror, row
 from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
 from ingest.resync import Requests
+from ingest.schema.catalog import Catalog
 from ingest.source import SCHEMA
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written

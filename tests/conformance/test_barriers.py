@@ -11,7 +11,7 @@ from ingest.ledger import Ledger
 from ingest.model.names import STEP_BITS, Marker
 from ingest.model.position import Position
 from ingest.model.specification import row
-from ingest.steps import without_void
+from ingest.schema.steps import without_void
 from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert, read, truncate

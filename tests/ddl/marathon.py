@@ -24,8 +24,8 @@ from ingest import mysql
 from ingest.local.stack import Stack
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId
-from ingest.mysql_types import column_type
-from ingest.type_text import type_json
+from ingest.schema.delta_types import type_json
+from ingest.schema.mysql_types import column_type
 from tests.ddl.histories import statements
 from tests.kills.lab import Lab, LabError
 

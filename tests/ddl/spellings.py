@@ -25,14 +25,15 @@ from typing import Any
 
 import pymysql
 
-from ingest import config, evolve, kafka, mysql
-from ingest.catalog import SchemaVersion
+from ingest import config, kafka, mysql
 from ingest.connector import Connector, delivered
-from ingest.ddl import column_changes
-from ingest.likeness import differences
 from ingest.local.stack import Stack
 from ingest.model.names import quoted
 from ingest.model.topics import TableId
+from ingest.schema import evolution
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.ddl import column_changes
+from ingest.schema.definition_differences import differences
 from tests.ddl.corpus import DEFAULTS, TABLES, TYPES
 from tests.support.server import Cli, Server
 
@@ -153,7 +154,7 @@ def _wrong_defaults(cursor: Any, version: SchemaVersion) -> list[str]:
     """Where the row that was there before an ADD COLUMN holds something else than we read off it."""
     if version.table.name[:2] not in ("ta", "da") or version.columns[-1].name != "c":
         return []
-    value, unknown = evolve.default_of(version.columns[-1], column_changes(version.ddl))
+    value, unknown = evolution.default_of(version.columns[-1], column_changes(version.ddl))
     name = f"{quoted(version.table.database)}.{quoted(version.table.name)}"
     cursor.execute(f"SELECT c FROM {name} WHERE id = 1")
     (real,) = cursor.fetchone()

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from ingest.cli.app import app
-from ingest.type_table import table
+from ingest.schema.type_table import table
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,9 +16,9 @@ import pytest
 
 from ingest import config, fingerprint, mysql
 from ingest.model.topics import TableId
-from ingest.mysql_types import column_type
 from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, values
-from ingest.type_table import ENTRIES
+from ingest.schema.mysql_types import column_type
+from ingest.schema.type_table import ENTRIES
 from tests.support import exact as found_exactly
 from tests.support.events import compact
 from tests.support.server import Cli, Server

@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest import collected, decode, envelope
-from ingest.catalog import SchemaVersion
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column
+from ingest.schema.steps import Step
 from ingest.source import SCHEMA
-from ingest.steps import Step
 from ingest.table_batch import StepBatch, TableBatch
 from tests.support.events import message
 

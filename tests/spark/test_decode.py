@@ -12,9 +12,9 @@ from pyspark.sql.types import StructType
 
 from ingest import decode, envelope
 from ingest.model.epochs import Epoch
-from ingest.mysql_types import Column
+from ingest.schema.mysql_types import Column
+from ingest.schema.type_table import ENTRIES
 from ingest.source import SCHEMA
-from ingest.type_table import ENTRIES
 from tests.support.events import message, raw
 
 

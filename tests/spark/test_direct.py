@@ -9,8 +9,7 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest import evolve, merge
-from ingest.catalog import SchemaVersion
+from ingest import merge
 from ingest.commit import Committer, Identity
 from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
@@ -21,7 +20,9 @@ from ingest.merging import Merging, Source, spark_merge
 from ingest.model.names import Marker, quoted_for_delta_rs
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column, column_type
+from ingest.schema import evolution
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column, column_type
 from ingest.table import LakeTable
 from ingest.table_state import TableState
 
@@ -256,8 +257,8 @@ def test_a_file_from_before_a_column_of_the_key_holds_no_row_of_any_key(spark, t
     target = table(before)
     after = [column("id"), column("a"), column("k", "BIGINT")]
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("k",), "ALTER TABLE t DROP PRIMARY KEY, ADD COLUMN k BIGINT AUTO_INCREMENT PRIMARY KEY")  # fmt: skip
-    plan = evolve.plan(
-        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    plan = evolution.plan(
+        evolution.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
     )
     Committer(1).once(
         target, Identity(APP, 2, 1), lambda: target.change_columns(plan, target.describe())
@@ -301,8 +302,8 @@ def test_a_table_with_marked_rows_follows_a_rename_and_is_merged_into_afterwards
     marking(direct, rows(spark, before, "n < 10", 54, "IF(n < 5, 'd', 'u')"), 3)
     after = [column("id"), column("b")]
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("id",), "ALTER TABLE t RENAME COLUMN a TO b")  # fmt: skip
-    plan = evolve.plan(
-        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    plan = evolution.plan(
+        evolution.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
     )
     Committer(1).once(
         target, Identity(APP, 3, 1), lambda: target.change_columns(plan, target.describe())
@@ -372,8 +373,8 @@ def test_a_table_with_mapped_columns_is_written_right(spark, table):
     ]  # a has gone, b is another
     ddl = "ALTER TABLE t DROP a, RENAME COLUMN b TO `new name`, ADD b INT"
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 55), "ALTER", tuple(after), ("id",), ddl)  # fmt: skip
-    plan = evolve.plan(
-        evolve.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
+    plan = evolution.plan(
+        evolution.Held(target.describe().columns), version, [c for c, _ in before], keyed=True
     )
     Committer(1).once(
         target, Identity(APP, 3), lambda: target.change_columns(plan, target.describe())

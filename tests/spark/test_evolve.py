@@ -4,15 +4,15 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
-from ingest import evolve
-from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.lease import LeaseLostError
 from ingest.model.names import Marker
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.multiset import META_TYPE, content
-from ingest.mysql_types import Column
+from ingest.schema import evolution
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column
 from ingest.table import LakeTable
 
 APP = "ingest/p/c/d.t/mirror"
@@ -48,12 +48,12 @@ def table(spark, folder):
 def evolved(target, before, after, key=("id",), profile="standard"):
     """Plan and commit; returns the plan."""
     description = target.describe()
-    held = evolve.Held(description.columns, description.multiset)
-    plan = evolve.plan(held, after, before, keyed=bool(key), profile=profile)
+    held = evolution.Held(description.columns, description.multiset)
+    plan = evolution.plan(held, after, before, keyed=bool(key), profile=profile)
     identity = Identity(APP, 3, 1, "a note")
 
     def act():
-        if isinstance(plan, evolve.Rewrite):
+        if isinstance(plan, evolution.Rewrite):
             target.rewrite(plan.columns, key, target.describe())
         else:
             target.change_columns(plan, target.describe())
@@ -84,7 +84,7 @@ def test_columns_go_come_change_name_and_type_in_one_commit_and_history_stays(
         ddl="ALTER TABLE t MODIFY a DATETIME(6), DROP gone, CHANGE n wide BIGINT",
     )
     plan = evolved(target, before, after, profile=profile)
-    in_place = isinstance(plan, evolve.InPlace)
+    in_place = isinstance(plan, evolution.InPlace)
     assert in_place == (profile == "standard")
     assert features(target) == (["mapped", "widened"] if in_place else [])
     files = [action for _, actions in target.commits(2) for action in actions if "add" in action]
@@ -117,8 +117,10 @@ def test_a_table_gets_a_key_and_loses_it_again(table):
     evolved(target, before, version(*before))
     assert not target.describe().multiset
     assert isinstance(
-        evolve.plan(evolve.Held(target.describe().columns), version(*before), before, keyed=False),
-        evolve.Rewrite,
+        evolution.plan(
+            evolution.Held(target.describe().columns), version(*before), before, keyed=False
+        ),
+        evolution.Rewrite,
     )
 
 
@@ -162,8 +164,8 @@ def test_a_successor_s_fence_makes_a_change_in_place_fail(table):
             target,
             Identity(APP, 3, 1),
             lambda: target.change_columns(
-                evolve.plan(
-                    evolve.Held(target.describe().columns),
+                evolution.plan(
+                    evolution.Held(target.describe().columns),
                     version(column("id"), ddl="ALTER TABLE t DROP a"),
                     before,
                 ),

@@ -16,14 +16,14 @@ from ingest.arrow_facts import facts as facts_of_notes
 from ingest.arrow_facts import joined, refuse_unnamed
 from ingest.arrow_json import Layout
 from ingest.arrow_values import UnfitError
-from ingest.catalog import SchemaVersion
 from ingest.json_text import json_text
 from ingest.merge import mirror_source
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column
+from ingest.schema.steps import TableFacts
 from ingest.source import SCHEMA
-from ingest.steps import TableFacts
 from tests.support.events import compact, enveloped, message, raw
 
 

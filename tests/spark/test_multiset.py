@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import multiset
-from ingest.type_text import struct_json, type_json
+from ingest.schema.delta_types import struct_json, type_json
 
 INSTANT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NOBODY = [None]

@@ -8,13 +8,13 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from ingest import decode, dedup, envelope
-from ingest.catalog import SchemaVersion
 from ingest.commit import Committer, Identity
 from ingest.merging import Merging, Source
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column
 from ingest.source import SCHEMA
 from ingest.table import LakeTable
 from tests.support.events import message

@@ -6,7 +6,7 @@ from pyspark.sql.types import _parse_datatype_string
 
 from ingest import merge, multiset, quarantine
 from ingest.model import manifest
-from ingest.type_text import fields_json, type_json
+from ingest.schema.delta_types import fields_json, type_json
 
 NAMES = st.sampled_from(["id", "start", "end", "position", "op", "c_1"])
 PLAIN = st.sampled_from(

@@ -1,10 +1,10 @@
 import pytest
 
-from ingest.catalog import Catalog, parse_record
 from ingest.model.errors import IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.steps import TableFacts, steps
+from ingest.schema.catalog import Catalog, parse_record
+from ingest.schema.steps import TableFacts, steps
 
 T = TableId("d", "t")
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ingest import evolve
-from ingest.catalog import SchemaVersion
-from ingest.ddl import column_changes, renamed_tables
-from ingest.evolve import Field, Held, InPlace, Nothing, Rewrite
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column, column_type
+from ingest.schema import evolution
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.ddl import column_changes, renamed_tables
+from ingest.schema.evolution import Field, Held, InPlace, Nothing, Rewrite
+from ingest.schema.mysql_types import Column, column_type
 
 T = TableId("d", "t")
 
@@ -69,7 +69,7 @@ def version(*columns, ddl="ALTER TABLE t"):
 def after(before, *columns, ddl="ALTER TABLE t", multiset=False, profile="standard"):
     held = Held({one.name: column_type(one).delta for one in before}, multiset)
     new = version(*columns, ddl=ddl)
-    return evolve.plan(held, new, before, keyed=not multiset, profile=profile)
+    return evolution.plan(held, new, before, keyed=not multiset, profile=profile)
 
 
 ID = col("id", optional=False)
@@ -119,7 +119,7 @@ def test_a_dropped_column_goes_and_a_renamed_one_keeps_its_values():
 def test_a_rename_that_a_crash_left_done_is_not_done_again():
     ddl = "ALTER TABLE t RENAME COLUMN a TO b"
     done = Held({"id": "int", "b": "int"})
-    assert evolve.plan(done, version(ID, col("b"), ddl=ddl), [ID, col("a")]) == Nothing()
+    assert evolution.plan(done, version(ID, col("b"), ddl=ddl), [ID, col("a")]) == Nothing()
 
 
 def test_two_columns_may_swap_their_names():
@@ -214,5 +214,5 @@ def test_a_table_without_a_key_is_rewritten_whenever_what_a_row_is_changes():
 
 def test_a_key_that_comes_or_goes_changes_how_rows_are_told_apart():
     held = Held({"id": "int"}, multiset=True)
-    assert isinstance(evolve.plan(held, version(ID), [ID], keyed=True), Rewrite)
-    assert isinstance(evolve.plan(Held({"id": "int"}), version(ID), [ID], keyed=False), Rewrite)
+    assert isinstance(evolution.plan(held, version(ID), [ID], keyed=True), Rewrite)
+    assert isinstance(evolution.plan(Held({"id": "int"}), version(ID), [ID], keyed=False), Rewrite)

@@ -1,11 +1,11 @@
 """`lake_plan`: what a pending DDL will do and cost, statement by statement."""
 
-from ingest.catalog import Catalog
 from ingest.lake_plan import HeldTable, effects, of_patterns, of_policies
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.policy import Rules, governed
+from ingest.schema.catalog import Catalog
+from ingest.schema.ddl_policy import Rules, governed
 
 HELD = HeldTable({"id": "int", "v": "int"}, False, 1000, 5_000_000)
 

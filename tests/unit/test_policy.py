@@ -2,16 +2,17 @@
 
 import pytest
 
-from ingest import config, evolve, policy
-from ingest.catalog import Catalog, SchemaVersion
+from ingest import config
 from ingest.model.errors import IngestError
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
-from ingest.pending import pending
-from ingest.policy import Barrier, Change, Rules
+from ingest.schema import ddl_policy, evolution
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.ddl_policy import Barrier, Change, Rules
+from ingest.schema.mysql_types import Column
+from ingest.schema.pending_ddl import pending
 
 T = TableId("d", "t")
 
@@ -36,7 +37,7 @@ STATE = TableState("/l/d/t", 1, position=at(10))
 def governed(*versions, state=STATE, **acts):
     states = {"d.t": state} if state else {}
     rules = Rules(acts.pop("acts", acts), acts.pop("approved", None))
-    return policy.governed(Catalog({T: [FIRST, *versions]}), states, lambda _: rules)
+    return ddl_policy.governed(Catalog({T: [FIRST, *versions]}), states, lambda _: rules)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +62,13 @@ def governed(*versions, state=STATE, **acts):
     ],
 )
 def test_a_ddl_is_what_it_changes_of_the_lake(columns, ddl, found):
-    assert policy.changes(FIRST, version(20, *columns, ddl=ddl)) == found
+    assert ddl_policy.changes(FIRST, version(20, *columns, ddl=ddl)) == found
 
 
 def test_another_key_is_a_change_and_a_renamed_column_in_it_is_none():
-    assert policy.changes(FIRST, version(20, ID, A, key=("id", "a"))) == [Change("change_key")]
+    assert ddl_policy.changes(FIRST, version(20, ID, A, key=("id", "a"))) == [Change("change_key")]
     renamed = version(20, B, A, ddl="ALTER TABLE t RENAME COLUMN id TO b", key=("b",))
-    assert policy.changes(FIRST, renamed) == [Change("rename_column", ("id",))]
+    assert ddl_policy.changes(FIRST, renamed) == [Change("rename_column", ("id",))]
 
 
 def test_without_a_policy_the_catalog_is_what_it_was():
@@ -111,10 +112,10 @@ def test_an_ignored_column_is_left_out_under_whatever_name_it_gets():
 def test_a_column_that_is_kept_stays_in_the_lake_with_its_values():
     dropped = version(20, ID, ddl="ALTER TABLE t DROP a")
     catalog, _ = governed(dropped, drop_column="ignore")
-    held = evolve.Held({"id": "int", "a": "int"})
+    held = evolution.Held({"id": "int", "a": "int"})
     newest = catalog.versions[T][-1]
     assert newest.kept == ("a",)
-    assert evolve.plan(held, newest, FIRST.columns) == evolve.Nothing()
+    assert evolution.plan(held, newest, FIRST.columns) == evolution.Nothing()
     # What was done stays done, whatever the file says of the DDLs to come.
     kept = TableState("/l/d/t", 1, position=at(20), kept=("a",))
     assert governed(dropped, state=kept)[0].versions[T][-1].kept == ("a",)
@@ -126,7 +127,7 @@ def test_a_column_that_is_kept_stays_in_the_lake_with_its_values():
 def test_columns_of_a_table_without_a_key_are_not_left_out():
     added = version(20, ID, A, B, ddl="ALTER TABLE t ADD b INT", key=())
     first = version(5, ID, A, key=(), from_snapshot=True)
-    _, barriers = policy.governed(
+    _, barriers = ddl_policy.governed(
         Catalog({T: [first, added]}), {"d.t": STATE}, lambda _: Rules({"add_column": "ignore"})
     )
     assert barriers[T].act == "pause"
@@ -144,16 +145,18 @@ def test_fail_ends_the_run_and_a_torn_batch_is_cut_as_it_was():
     catalog = Catalog({T: [FIRST, version(20, ID, ddl="ALTER TABLE t DROP a", offset=3)]})
     states = {"d.t": STATE}
     with pytest.raises(IngestError, match="DROP a") as refused:
-        policy.in_force(Note(4, "c"), catalog, 9, states, lambda _: Rules({"drop_column": "fail"}))
+        ddl_policy.in_force(
+            Note(4, "c"), catalog, 9, states, lambda _: Rules({"drop_column": "fail"})
+        )
     assert "0/000001:20:0.0" in refused.value.remedy
 
     def pause(_):
         return Rules({"drop_column": "pause"})
 
-    _, note = policy.in_force(Note(4, "c"), catalog, 9, states, pause)
+    _, note = ddl_policy.in_force(Note(4, "c"), catalog, 9, states, pause)
     assert (note.schema_offset, note.paused) == (9, {"d.t": at(20)})
     assert Note.from_json(note.as_json()) == note
-    assert policy.in_force(note, catalog, 9, states, lambda _: Rules())[1].paused == note.paused
+    assert ddl_policy.in_force(note, catalog, 9, states, lambda _: Rules())[1].paused == note.paused
 
 
 def rules(text, name="t"):

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
-from ingest.set_aside import Admission
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.mysql_types import Column
+from ingest.schema.set_aside import Admission
 
 T = TableId("d", "t")
 GOOD = (Column("id", "INT", None, None, optional=False),)

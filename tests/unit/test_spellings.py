@@ -8,18 +8,19 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from ingest import arrow_values, evolve, likeness, mysql_types
-from ingest import catalog as catalog_module
-from ingest.catalog import Catalog, SchemaVersion
-from ingest.ddl import column_changes
-from ingest.evolve import Held, InPlace, Nothing
-from ingest.likeness import Told, differences
+from ingest import arrow_values
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column, Kind, UnknownType, column_type
-from ingest.pending import pending, without_changes
-from ingest.steps import steps
+from ingest.schema import catalog as catalog_module
+from ingest.schema import definition_differences, evolution, mysql_types
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.ddl import column_changes
+from ingest.schema.definition_differences import Told, differences
+from ingest.schema.evolution import Held, InPlace, Nothing
+from ingest.schema.mysql_types import Column, Kind, UnknownType, column_type
+from ingest.schema.pending_ddl import pending, without_changes
+from ingest.schema.steps import steps
 from tests.unit.test_catalog_and_steps import column, record
 
 T = TableId("d", "t")
@@ -77,7 +78,7 @@ def added(kind, definition, labels=()):
         new = replace(new, default=None)
     ddl = f"ALTER TABLE t ADD COLUMN c {definition}"
     version = SchemaVersion(T, Position(0, 1, 9), "ALTER", (ID, new), ("id",), ddl)
-    plan = evolve.plan(Held({"id": "int"}), version, [ID])
+    plan = evolution.plan(Held({"id": "int"}), version, [ID])
     assert isinstance(plan, InPlace)
     return dict(plan.defaults).get("c"), not plan.unknown
 
@@ -159,7 +160,7 @@ def test_what_stands_in_a_versioned_comment_is_said():
 def changed(before, after):
     held = Held({"id": "int", "v": column_type(before).delta})
     version = SchemaVersion(T, Position(0, 1, 9), "ALTER", (ID, after), ("id",), "ALTER TABLE t …")
-    return evolve.plan(held, version, [ID, before])
+    return evolution.plan(held, version, [ID, before])
 
 
 def of(type_name, length=None, scale=None, optional=True, **more):
@@ -341,13 +342,13 @@ def _debezium_s_word(column, said):
 
 MUTANTS = {
     "a default is what Debezium makes of it": (
-        (evolve, "default_of", _debezium_s_word),
+        (evolution, "default_of", _debezium_s_word),
         lambda: test_a_default_that_only_mysql_can_read_has_the_table_taken_again(
             INT, "INT NOT NULL DEFAULT x'41'"
         ),
     ),
     "TRUE is no number": (
-        (evolve, "default_of", lambda column, said: ("TRUE", "")),
+        (evolution, "default_of", lambda column, said: ("TRUE", "")),
         lambda: test_a_default_that_is_the_same_in_every_session_is_taken_from_the_statement(
             TINY, "BOOLEAN NOT NULL DEFAULT TRUE", "1"
         ),
@@ -365,7 +366,7 @@ MUTANTS = {
         test_a_key_is_spelt_as_its_columns_are_declared,
     ),
     "any character set will do": (
-        (likeness, "_charset", lambda column: ""),
+        (definition_differences, "_charset", lambda column: ""),
         lambda: test_a_column_that_is_another_to_mysql_is_named(
             V, of("VARCHAR", 9, charset="latin1")
         ),

@@ -1,6 +1,6 @@
 import pytest
 
-from ingest.mysql_types import Column, Kind, UnknownType, column_type
+from ingest.schema.mysql_types import Column, Kind, UnknownType, column_type
 
 
 def of(type_name, length=None, scale=None, charset=None):

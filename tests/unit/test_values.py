@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ingest.sample.values import NULL, drawn, exact, inexact, literal, values
-from ingest.type_table import ENTRIES
+from ingest.schema.type_table import ENTRIES
 
 KINDS = [
     "TINYINT",

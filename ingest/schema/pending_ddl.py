@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ingest.catalog import Catalog
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.policy import Barrier
-from ingest.steps import TableFacts
+from ingest.schema.catalog import Catalog
+from ingest.schema.ddl_policy import Barrier
+from ingest.schema.steps import TableFacts
 
 
 def pending(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ingest.catalog import SchemaVersion
-from ingest.evolve import Profile
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import RESERVED_COLUMN, needs_mapping
-from ingest.mysql_types import UnknownType, column_type
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.evolution import Profile
+from ingest.schema.mysql_types import UnknownType, column_type
 
 
 def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:

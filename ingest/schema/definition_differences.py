@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.catalog import SchemaVersion
-from ingest.mysql_types import Column, Kind, UnknownType, column_type, unquoted
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.mysql_types import Column, Kind, UnknownType, column_type, unquoted
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.admission import admitted
-from ingest.catalog import Catalog, SchemaVersion
-from ingest.evolve import Profile
 from ingest.model.errors import IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.evolution import Profile
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest import ddl
-from ingest.catalog import SchemaVersion
-from ingest.defaults import stored
 from ingest.model.names import quoted
-from ingest.mysql_types import Column, Kind, column_type, normalised
+from ingest.schema import ddl
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.defaults import stored
+from ingest.schema.mysql_types import Column, Kind, column_type, normalised
 
 _IMPLICIT = {
     Kind.INTEGER: "0",

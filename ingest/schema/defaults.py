@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ingest.ddl import Constant
-from ingest.mysql_types import Column, ColumnType, Kind, column_type, normalised, unquoted
+from ingest.schema.ddl import Constant
+from ingest.schema.mysql_types import Column, ColumnType, Kind, column_type, normalised, unquoted
 
 _RANGES = {
     "tinyint": (-(2**7), 2**7 - 1),

@@ -1,6 +1,6 @@
 """Every MySQL type and its place in the lake: the table of docs/types.md.
 
-``python -m ingest.type_table`` prints it; a test compares, and another holds every row of it against the
+``python -m ingest.schema.type_table`` prints it; a test compares, and another holds every row of it against the
 real MySQL at the type's boundaries.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from ingest.mysql_types import Column, column_type
+from ingest.schema.mysql_types import Column, column_type
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest.ddl import dropped_database, renamed_tables
 from ingest.model.position import Position, file_number
 from ingest.model.topics import TableId
-from ingest.mysql_types import Column
+from ingest.schema.ddl import dropped_database, renamed_tables
+from ingest.schema.mysql_types import Column
 
 
 @dataclass(frozen=True)

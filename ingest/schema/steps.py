@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.model.errors import Exit, IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.schema.catalog import Catalog, SchemaVersion
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

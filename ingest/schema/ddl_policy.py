@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ingest import ddl, evolve
-from ingest.catalog import Catalog, SchemaVersion
 from ingest.model.errors import Exit, IngestError
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
-from ingest.steps import TableFacts
+from ingest.schema import ddl, evolution
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.steps import TableFacts
 
 Kind = Literal[
     "add_column",
@@ -90,7 +90,7 @@ def changes(previous: SchemaVersion, version: SchemaVersion) -> list[Change]:
         "change_type": [
             old[column.name]
             for column in version.columns
-            if column.name in old and evolve.changes_values(before[old[column.name]], column)
+            if column.name in old and evolution.changes_values(before[old[column.name]], column)
         ],
     }
     kinds: tuple[Kind, ...] = ("add_column", "drop_column", "rename_column", "change_type")
