@@ -17,8 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import apply, config, held_back, pipeline, reading, session
+from ingest import apply, held_back, pipeline, reading, session
 from ingest.batch_report import BatchReport
+from ingest.config import pipeline_file
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
@@ -97,7 +98,7 @@ def measure(stack: Stack, folder: Path, given: Any, spent: dict[str, list[float]
             text.write(f"\nspark: {{max_changes_per_batch: {given.batch}}}\n")
         batches: list[BatchReport] = []
         started = time.monotonic()
-        Run(config.load(file), folder / "spark.log", lambda _: None, batches.append).execute(
+        Run(pipeline_file.load(file), folder / "spark.log", lambda _: None, batches.append).execute(
             once=True
         )
         changes = sum(report.entry.changes for report in batches)

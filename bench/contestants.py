@@ -24,8 +24,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
-from ingest import config
 from ingest.commit import Committer
+from ingest.config import pipeline_file
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event
@@ -172,9 +172,9 @@ def _newest(messages: Sequence[bytes]) -> pa.Table:
     return rows.take(numbered.group_by("id").aggregate([("n", "max")])["n_max"])
 
 
-def pipeline_at(folder: Path, engine: str = "auto") -> config.Pipeline:
+def pipeline_at(folder: Path, engine: str = "auto") -> pipeline_file.Pipeline:
     """A pipeline with a lake there, and nothing around it."""
-    return config.parse(
+    return pipeline_file.parse(
         json.dumps(
             {
                 "name": "b",

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.drains import change, fill, pipeline, refuse_different, source_rows
 from bench.spent import medians
 from bench.stacks import fresh_stack
-from ingest import config
+from ingest.config import pipeline_file
 from ingest.connector import Connector
 from ingest.demo.job import Job
 from ingest.ledger import Ledger
@@ -69,7 +69,7 @@ def measure(stack: Stack, lake: Path, who: str, given: argparse.Namespace) -> tu
     lake.mkdir(parents=True)
     file = lake / "b.yaml"
     pipeline(stack, file, lake, None)
-    known = config.load(file)
+    known = pipeline_file.load(file)
     started = time.monotonic()
     job = None
     if who == "kafka":

@@ -17,8 +17,9 @@ import threading
 import time
 from pathlib import Path
 
-from ingest import config, session
+from ingest import session
 from ingest.audit import Audit
+from ingest.config import pipeline_file
 from ingest.demo.job import Job
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
@@ -79,7 +80,7 @@ def soak(stack: Stack, folder: Path, seconds: float, rng: random.Random) -> int:
         print(f"{traffic.transactions:,} transactions, kills {kills}", flush=True)
     stop.set()
     writer.join(60)
-    pipeline = config.load(file)
+    pipeline = pipeline_file.load(file)
     spark = session.for_pipeline(pipeline, folder / "logs" / "audit.log")
     verdict = Audit(pipeline, spark, print, wait=300).execute()
     spark.stop()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from ingest import kafka
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.fetch import Fetcher
 from ingest.ledger import Ledger
 from ingest.model.manifest import Place

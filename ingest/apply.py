@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ingest import decode, dedup, engine, snapshots
 from ingest.arrow_facts import before
 from ingest.commit import Committer, Identity, sibling
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.direct import DirectTable
 from ingest.merging import Merging, Source
 from ingest.model.failpoints import reached

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import fingerprint, kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, delivered
 from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, TableState

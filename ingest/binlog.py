@@ -8,7 +8,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from ingest import mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.epochs import Epoch, newest_number
 from ingest.model.position import Position, file_number
 from ingest.model.ties import Event

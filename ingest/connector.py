@@ -18,13 +18,13 @@ from typing import Any, Literal
 import httpx
 import yaml
 
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
+from ingest.config.resources import resource
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
 from ingest.model.topics import include_expression
 from ingest.mysql import Reached
-from ingest.resources import resource
 
 _STRATEGIES = {
     "plain": "io.debezium.schema.DefaultTopicNamingStrategy",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest.config import Wanted
+from ingest.config.pipeline_file import Wanted
 from ingest.model.topics import TableId
 from ingest.schema.evolution import Profile
 

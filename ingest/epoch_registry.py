@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ingest import kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, Plan
 from ingest.model.epochs import Epoch, following
 from ingest.model.errors import Exit, IngestError

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from ingest import startup
 from ingest.apply import MIRROR
 from ingest.commit import Committer
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
 from ingest.table import LakeTable
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ingest import kafka
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.manifest import Place, filled
 from ingest.ports import RUN_HEADER, Ranges
 

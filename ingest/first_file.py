@@ -9,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from ingest import config, mysql
+from ingest import mysql
+from ingest.config import pipeline_file
 from ingest.local.mysql import write_secret
 from ingest.local.stack import Stack
 from ingest.model import topics
@@ -72,7 +73,7 @@ def write(first: First, output: Path, home: Path, *, force: bool) -> list[topics
         )
     first = replace(first, password_file=_readable_by_connect(first, home))
     text = _render(first, output, home)
-    pipeline = config.parse(text, "the settings given")
+    pipeline = pipeline_file.parse(text, "the settings given")
     facts = mysql.server_facts(pipeline.source)
     captured = mysql.refuse_unfit(pipeline.source, facts)
     mysql.refuse_unreadable(pipeline.source, captured)

@@ -15,7 +15,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.manifest import Place

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest import kafka, source
 from ingest.ahead import Ahead
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model import manifest
 from ingest.model.manifest import Place
 from ingest.ports import Ranges

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest import collected, dedup, marking, merge, multiset, quarantine
 from ingest.commit import Committer, Identity, sibling
-from ingest.config import Wanted
+from ingest.config.pipeline_file import Wanted
 from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.kept import free, keep

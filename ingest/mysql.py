@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest.config import Source
+from ingest.config.pipeline_file import Source
 from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import file_number

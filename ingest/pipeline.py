@@ -19,7 +19,7 @@ from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
 from ingest.commit import Committer, Identity
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.facts import regression
 from ingest.held_back import HeldBack
 from ingest.maintenance import Maintenance

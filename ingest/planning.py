@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest import connector, kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies

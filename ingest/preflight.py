@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ingest import kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
 from ingest.ledger import Ledger
 from ingest.model import topics

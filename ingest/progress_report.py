@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest import kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.ledger import Ledger
 from ingest.model.errors import IngestError

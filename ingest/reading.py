@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from ingest import dedup, envelope, facts, held_back, in_driver
 from ingest.arrow_json import Layout
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.decode import RowSchema
 from ingest.facts import Counts
 from ingest.held_back import HeldBack

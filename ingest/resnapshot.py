@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ingest import mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector
 from ingest.epoch_registry import EpochRegistry
 from ingest.lease import Lease

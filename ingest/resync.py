@@ -19,7 +19,7 @@ from typing import Any, Literal
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ingest import kafka, mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
 from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model import ties
 from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.position import Position

@@ -26,7 +26,7 @@ from ingest.ahead import Ahead
 from ingest.batch_report import BatchReport
 from ingest.binlog import MySqlLog
 from ingest.commit import Committer
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector
 from ingest.delivery import await_delivery
 from ingest.engine import read_in_driver

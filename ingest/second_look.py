@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingest import mysql
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.resync import Requests, is_possible

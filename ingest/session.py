@@ -11,10 +11,10 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
+from ingest.config.resources import resource
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
-from ingest.resources import resource
 from ingest.storage import is_local
 
 DEFAULTS = {

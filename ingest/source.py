@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.envelope import ENVELOPE
 from ingest.model.manifest import Place, filled, offsets_as_json
 from ingest.model.topics import topic_pattern

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import SparkSession
 
 from ingest import foreign
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.direct import within_reach
 from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from ingest import footers, multiset, statistics, table_log
 from ingest.commit import Committer, Identity
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
     INTERNAL_FOLDER,

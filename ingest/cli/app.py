@@ -67,7 +67,7 @@ def init(
 @command
 def schema() -> None:
     """Print the JSON Schema of the pipeline file, for editors."""
-    from ingest.config import Pipeline
+    from ingest.config.pipeline_file import Pipeline
 
     sys.stdout.write(json.dumps(Pipeline.model_json_schema(), indent=2) + "\n")
 
@@ -96,7 +96,7 @@ def run(
 ) -> None:
     """Run the pipeline: apply the connector, then keep the lake equal to MySQL."""
     from ingest.cli.batches import BatchLines
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.run import Run
 
     pipeline = load(file)
@@ -113,7 +113,7 @@ def run(
 def plan(file: PipelineFile, as_json: Json = False) -> None:
     """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
     from ingest.cli.plans import plan_table
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.planning import gather
 
     found = gather(load(file))
@@ -134,7 +134,7 @@ def status(
 ) -> None:
     """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.progress_report import gather
 
     report = gather(load(file))
@@ -163,7 +163,7 @@ def audit(
     from ingest import session
     from ingest.audit import Audit
     from ingest.cli.verdicts import verdict_table
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.preflight import refuse_away_lake
 
     pipeline = load(file)
@@ -202,7 +202,7 @@ def resync(
     job, or the next one, brings it to its end; `ingest status` shows it until then.
     """
     from ingest import resync as again
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.model.errors import IngestError
     from ingest.resnapshot import resnapshot
 
@@ -234,7 +234,7 @@ def replay(
     A run does the same when it starts, so for a job that runs already, restart it.
     """
     from ingest.cli.batches import BatchLines, waiting_lines
-    from ingest.config import load
+    from ingest.config.pipeline_file import load
     from ingest.run import Run
     from ingest.waiting_list import waiting_list
 

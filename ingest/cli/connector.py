@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from ingest.cli.screen import command, out, print_json, say
-from ingest.config import load
+from ingest.config.pipeline_file import load
 from ingest.connector import Connector, Plan
 from ingest.model.errors import Exit
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from ingest import config, first_file, session
+from ingest import first_file, session
 from ingest.audit import Audit
 from ingest.cli.verdicts import verdict_table
-from ingest.config import Pipeline
+from ingest.config import pipeline_file
+from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
 from ingest.ledger import Ledger, age
@@ -103,7 +104,7 @@ class Demo:
         with file.open("a") as text:
             text.write(f"\nspark:\n  conf: {json.dumps(session.SHORT)}\n")
         self.view.say(f"the pipeline is one file: {file}")
-        return config.load(file)
+        return pipeline_file.load(file)
 
     def _snapshot(self, stack: Stack, pipeline: Pipeline) -> None:
         self.view.chapter("Snapshot: every row into Delta, tables made with exact types")

@@ -28,9 +28,9 @@ from xml.sax.saxutils import quoteattr
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ingest.config.resources import resource
 from ingest.local.java import java_binary
 from ingest.model.errors import Exit, IngestError
-from ingest.resources import resource
 
 LOCK = "artefacts.lock.json"
 MYSQL_PLATFORMS = ("linux-x86_64", "linux-aarch64", "mac-aarch64", "mac-x86_64")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx
 
+from ingest.config.resources import resource
 from ingest.local import artefacts, process
 from ingest.local.kafka import java_command
-from ingest.resources import resource
 
 
 @dataclass(frozen=True)

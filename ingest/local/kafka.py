@@ -12,11 +12,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ingest.config.resources import resource
 from ingest.kafka import Silent
 from ingest.local import artefacts, class_archive, process
 from ingest.local.java import java_binary
 from ingest.model.errors import Exit, IngestError
-from ingest.resources import resource
 
 _CONFIG = """\
 process.roles=broker,controller

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pymysql.cursors import Cursor
 
-from ingest.resources import resource
+from ingest.config.resources import resource
 
 DATABASE = "shop"
 TABLES = (

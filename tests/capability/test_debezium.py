@@ -6,7 +6,8 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 
-from ingest import config, kafka
+from ingest import kafka
+from ingest.config import pipeline_file
 from ingest.connector import Connector
 from tests.support.server import Cli
 
@@ -29,7 +30,7 @@ def messages(stack, server, tmp_path_factory):
         "INSERT INTO cap.bag VALUES (1)",
     )
     cli = Cli(stack, tmp_path_factory.mktemp("cap"))
-    pipeline = config.load(cli.init("cap", "cap.*"))
+    pipeline = pipeline_file.load(cli.init("cap", "cap.*"))
     connector = Connector(pipeline)
     connector.apply()
     end = time.monotonic() + 60

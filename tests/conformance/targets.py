@@ -23,8 +23,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, compaction, config, layout, maintenance, pipeline, scratch, startup
+from ingest import apply, compaction, layout, maintenance, pipeline, scratch, startup
 from ingest.commit import Committer
+from ingest.config import pipeline_file
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.mending import mended
@@ -140,7 +141,7 @@ class SparkTarget:
         self.log = MemoryLog(session, histories)
         self.binlog = PlainLog()
         self.term = 0
-        self.pipeline = config.parse(
+        self.pipeline = pipeline_file.parse(
             json.dumps(
                 {
                     "name": "h",

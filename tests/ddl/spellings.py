@@ -25,7 +25,8 @@ from typing import Any
 
 import pymysql
 
-from ingest import config, kafka, mysql
+from ingest import kafka, mysql
+from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered
 from ingest.local.stack import Stack
 from ingest.model.names import quoted
@@ -116,7 +117,7 @@ def streamed(stack: Stack, folder: Path, say: Any = print) -> tuple[list[Case], 
     server.database(DATABASE)
     server.database("hidden")
     server.sql(f"CREATE TABLE {DATABASE}.base (id INT PRIMARY KEY)")
-    pipeline = config.load(Cli(stack, folder).init(DATABASE, f"{DATABASE}*.*"))
+    pipeline = pipeline_file.load(Cli(stack, folder).init(DATABASE, f"{DATABASE}*.*"))
     connector = Connector(pipeline)
     connector.apply()
     deadline = time.monotonic() + 600

@@ -8,10 +8,10 @@ import re
 
 import yaml
 
+from ingest.config.resources import resource
 from ingest.local import artefacts
 from ingest.local import kafka as embedded_kafka
 from ingest.local import mysql as embedded_mysql
-from ingest.resources import resource
 
 ROOT = resource("docker-compose.yml").parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -6,7 +6,8 @@ import time
 import httpx
 import pytest
 
-from ingest import config, mysql
+from ingest import mysql
+from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered, offset_gtids
 from ingest.model.gtid import GtidSet
 from ingest.supervisor import Supervisor
@@ -39,7 +40,7 @@ def test_apply_is_idempotent_and_plan_shows_what_a_changed_file_means(cli, pipel
     assert "table.include.list" in plan
     assert "database.password" not in plan
     assert "changed" in cli("connector", "apply", str(pipeline)).stderr
-    connector = Connector(config.load(pipeline))
+    connector = Connector(pipeline_file.load(pipeline))
     streaming(connector)
     status = cli("connector", "status", str(pipeline), "--json")
     assert json.loads(status.stdout)["healthy"] is True
@@ -51,7 +52,7 @@ def test_apply_is_idempotent_and_plan_shows_what_a_changed_file_means(cli, pipel
 
 def test_no_password_is_in_rest_answers_logs_or_readable_files(cli, pipeline, stack):
     assert cli("connector", "apply", str(pipeline)).returncode == 0
-    streaming(Connector(config.load(pipeline)))
+    streaming(Connector(pipeline_file.load(pipeline)))
     secrets = [
         path.read_text()
         for path in (stack.home / "secrets").glob("mysql_*")
@@ -80,7 +81,7 @@ def test_no_password_is_in_rest_answers_logs_or_readable_files(cli, pipeline, st
 
 def test_a_killed_binlog_stream_is_noticed_and_mended_within_a_minute(cli, pipeline, server):
     assert cli("connector", "apply", str(pipeline)).returncode == 0
-    connector = Connector(config.load(pipeline))
+    connector = Connector(pipeline_file.load(pipeline))
     streaming(connector)
     said: list[str] = []
     supervisor = Supervisor(connector, said.append)
@@ -105,7 +106,7 @@ def test_a_ddl_at_the_end_of_the_log_is_delivered_although_its_gtid_is_not_in_th
     cli, pipeline, server
 ):
     assert cli("connector", "apply", str(pipeline)).returncode == 0
-    loaded = config.load(pipeline)
+    loaded = pipeline_file.load(pipeline)
     connector = Connector(loaded)
     streaming(connector)
     server.sql("INSERT INTO conn.t VALUES (3)", "CREATE TABLE conn.last (id INT PRIMARY KEY)")

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ingest import config, fetch, kafka, source
+from ingest import fetch, kafka, source
 from ingest.ahead import Ahead, expected
+from ingest.config import pipeline_file
 from ingest.fetch import Fetcher, FetchError
 from ingest.ledger import Ledger
 from ingest.model.manifest import filled, offsets_as_json, offsets_from_log
@@ -34,7 +35,7 @@ def pipeline(stack, server, spark, tmp_path_factory):
         server.sql(f"INSERT INTO fetch.{'ab'[number % 2]} VALUES ({number + 10}, 'x')")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(cli.folder)  # the lake's path is relative
-        yield config.load(file)
+        yield pipeline_file.load(file)
     connectors = f"{stack.connect().url}/connectors"
     for name in httpx.get(connectors, timeout=30).json():
         httpx.delete(f"{connectors}/{name}", timeout=30)

@@ -7,7 +7,7 @@ import sys
 import psutil
 
 from ingest import mysql
-from ingest.config import load
+from ingest.config.pipeline_file import load
 from ingest.model.topics import TableId
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ingest import config, fingerprint, mysql
+from ingest import fingerprint, mysql
+from ingest.config import pipeline_file
 from ingest.model.topics import TableId
 from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, values
 from ingest.schema.mysql_types import column_type
@@ -235,7 +236,7 @@ def both(stack, server, spark, tmp_path_factory) -> Both:
     server.sql("SET sql_mode = ''", "DELETE FROM types.days WHERE v = 2")
     write(server, STREAMED)
     assert (done := cli.once(file)).returncode == 0, done.stderr
-    pipeline = config.load(file)
+    pipeline = pipeline_file.load(file)
     with mysql.connected(pipeline.source) as cursor:
         described = mysql.columns(cursor, TABLE)
         texts = ", ".join(

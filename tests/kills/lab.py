@@ -22,7 +22,8 @@ import pymysql
 import yaml
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import config, kafka
+from ingest import kafka
+from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered
 from ingest.demo.job import Job
 from ingest.first_file import First, write
@@ -179,8 +180,8 @@ class Lab:
             content[section] = {**content.get(section, {}), **values}
         self.file.write_text(yaml.safe_dump(content))
 
-    def pipeline(self) -> config.Pipeline:
-        return config.load(self.file)
+    def pipeline(self) -> pipeline_file.Pipeline:
+        return pipeline_file.load(self.file)
 
     def entry(self) -> Any:
         return Ledger(str(self.lake)).last()

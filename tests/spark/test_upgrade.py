@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import config, multiset, startup, upgrade
+from ingest import multiset, startup, upgrade
 from ingest.commit import Committer
+from ingest.config import pipeline_file
 from ingest.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.mending import mended
@@ -64,7 +65,7 @@ class Lake:
             place: KafkaFacts(0, end, newest.high_water[place].topic_id)
             for place, end in newest.ends.items()
         }
-        pipeline = config.parse(
+        pipeline = pipeline_file.parse(
             json.dumps(
                 {
                     "name": "old",

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from deltalake import DeltaTable, QueryBuilder
 
 from ingest import kafka
-from ingest.config import Pipeline
+from ingest.config.pipeline_file import Pipeline
 from ingest.model.names import RESERVED_COLUMN
 from ingest.sample.values import exact
 

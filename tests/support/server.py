@@ -13,8 +13,8 @@ from typing import Any
 
 import pymysql
 
-from ingest import config
 from ingest.audit import Audit
+from ingest.config import pipeline_file
 from ingest.local.stack import Stack
 from tests.support.cold import CONF
 
@@ -86,5 +86,5 @@ class Cli:
 
     def audit(self, file: Path) -> tuple[bool, dict[str, Any]]:
         """The audit itself, in the test run's own Spark (`ingest audit` would start another)."""
-        verdict = Audit(config.load(file), self.spark, lambda _: None, wait=60).execute()
+        verdict = Audit(pipeline_file.load(file), self.spark, lambda _: None, wait=60).execute()
         return verdict.equal, verdict.as_json()

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from ingest import config, session
+from ingest import session
+from ingest.config import pipeline_file
 from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
 
@@ -20,12 +21,12 @@ lake: {path: /tmp/lake}
 
 def refusal(text: str) -> str:
     with pytest.raises(IngestError) as raised:
-        config.parse(text, "x.yaml")
+        pipeline_file.parse(text, "x.yaml")
     return str(raised.value)
 
 
 def test_the_example_of_the_design_is_accepted():
-    pipeline = config.parse(GOOD)
+    pipeline = pipeline_file.parse(GOOD)
     assert (pipeline.source.host, pipeline.source.port, pipeline.source.user) == (
         "127.0.0.1",
         3307,
@@ -66,7 +67,7 @@ def test_a_yaml_typo_is_placed_by_line():
 
 def test_a_password_is_never_in_a_repr(monkeypatch):
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2")
-    pipeline = config.parse(GOOD)
+    pipeline = pipeline_file.parse(GOOD)
     assert pipeline.source.password.read().get_secret_value() == "hunter2"
     assert "hunter2" not in repr(pipeline) + repr(pipeline.source.password.read())
 
@@ -74,11 +75,11 @@ def test_a_password_is_never_in_a_repr(monkeypatch):
 def test_a_password_that_is_not_there_says_where_it_was_looked_for(monkeypatch):
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)
     with pytest.raises(IngestError, match="SHOP_PASSWORD"):
-        config.parse(GOOD).source.password.read()
+        pipeline_file.parse(GOOD).source.password.read()
 
 
 def test_the_json_schema_describes_every_setting():
-    schema = json.loads(json.dumps(config.Pipeline.model_json_schema()))
+    schema = json.loads(json.dumps(pipeline_file.Pipeline.model_json_schema()))
     assert schema["additionalProperties"] is False
     assert {"name", "source", "kafka", "connect", "lake", "dedup", "spark", "tables"} == set(
         schema["properties"]
@@ -87,27 +88,29 @@ def test_the_json_schema_describes_every_setting():
 
 def test_settings_cannot_be_changed_after_they_were_checked():
     with pytest.raises(ValueError, match="frozen"):
-        config.parse(GOOD).name = "other"
+        pipeline_file.parse(GOOD).name = "other"
 
 
 def test_what_is_special_about_tables_is_found_by_their_pattern():
-    pipeline = config.parse(GOOD + 'tables: {"shop.log_*": {append_only: true}, "shop.*": {}}')
+    pipeline = pipeline_file.parse(
+        GOOD + 'tables: {"shop.log_*": {append_only: true}, "shop.*": {}}'
+    )
     assert pipeline.append_only(TableId("shop", "log_2026"))
     assert not pipeline.append_only(TableId("shop", "orders"))
 
 
 def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_file_has_the_last_word():
     name = next(iter(session.LOCAL_CHECKPOINT))
-    pipeline = config.parse(GOOD)
+    pipeline = pipeline_file.parse(GOOD)
     assert session.settings(pipeline) == session.LOCAL_CHECKPOINT
-    assert session.settings(config.parse(GOOD.replace("/tmp/lake", "s3a://b/lake"))) == {}
-    ours = config.parse(GOOD + f"spark: {{conf: {{{name}: x.Y}}}}\n")
+    assert session.settings(pipeline_file.parse(GOOD.replace("/tmp/lake", "s3a://b/lake"))) == {}
+    ours = pipeline_file.parse(GOOD + f"spark: {{conf: {{{name}: x.Y}}}}\n")
     assert session.settings(ours) == {name: "x.Y"}
     assert pipeline.spark.conf == {}
 
 
 def test_a_job_that_is_to_end_has_java_s_first_compiler_alone_but_the_file_has_the_last_word():
     (name,) = session.SHORT
-    assert session.settings(config.parse(GOOD), short=True).items() >= session.SHORT.items()
-    ours = config.parse(GOOD + f"spark: {{conf: {{{name}: -Xint}}}}\n")
+    assert session.settings(pipeline_file.parse(GOOD), short=True).items() >= session.SHORT.items()
+    ours = pipeline_file.parse(GOOD + f"spark: {{conf: {{{name}: -Xint}}}}\n")
     assert session.settings(ours, short=True)[name] == "-Xint"

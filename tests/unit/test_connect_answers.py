@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from ingest import connector
-from ingest.config import parse
+from ingest.config.pipeline_file import parse
 from ingest.connector import Connector
 from ingest.model.errors import IngestError
 

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 
 from ingest import mysql
-from ingest.config import Source
+from ingest.config.pipeline_file import Source
 from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
 

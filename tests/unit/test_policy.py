@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest import config
+from ingest.config import pipeline_file
 from ingest.model.errors import IngestError
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
@@ -168,7 +168,7 @@ connect: {url: 'http://h'}
 lake: {path: /l}
 tables:
 """
-    return config.parse(base + text).rules(TableId("d", name))
+    return pipeline_file.parse(base + text).rules(TableId("d", name))
 
 
 def test_one_word_stands_for_all_kinds_and_the_last_pattern_counts():

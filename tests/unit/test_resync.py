@@ -3,7 +3,7 @@
 import pytest
 
 from ingest import resync
-from ingest.config import parse
+from ingest.config.pipeline_file import parse
 from ingest.model.position import Position
 from ingest.resync import Request, Requests
 

@@ -24,12 +24,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ingest.config.table_settings import Settings, Table
 from ingest.model.errors import IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
 from ingest.schema.evolution import Profile
-from ingest.table_settings import Settings, Table
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 """How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine``)."""
