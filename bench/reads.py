@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bench.workload import Workload, version
 from ingest import arrow_facts, arrow_records
 from ingest.arrow_json import Layout
-from ingest.decode import RowSchema
+from ingest.changes.row_images import RowSchema
 
 
 def main() -> None:

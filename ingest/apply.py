@@ -14,8 +14,11 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, engine, snapshots
+from ingest import engine
 from ingest.arrow_facts import before
+from ingest.changes import dedup, restarted_snapshots, row_images
+from ingest.changes.restarted_snapshots import Cleanup
+from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Pipeline
 from ingest.direct import DirectTable
@@ -35,10 +38,8 @@ from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Applied, Step, TableFacts, steps, without_void
-from ingest.snapshots import Cleanup
 from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
-from ingest.table_batch import StepBatch, StepRows, TableBatch
 
 MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
@@ -138,7 +139,7 @@ class Applier:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.
             readable = dedup.of_attempt(readable.filter(mine), found.attempt)
-            again = snapshots.begins_again(found, state)
+            again = restarted_snapshots.begins_again(found, state)
             if again:
                 cut = [replace(cut[0], reset=again.position), *cut[1:]]
         if not all(keys) and self.pipeline.append_only(table):
@@ -150,7 +151,7 @@ class Applier:
         batches: list[StepBatch | StepRows] = []
         for step in cut:
             key = pairs[step.number]
-            schema = decode.RowSchema.of(self._readable(step.version).columns, key, zero)
+            schema = row_images.RowSchema.of(self._readable(step.version).columns, key, zero)
             batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
         return TableBatch(found, batches)
 
@@ -249,7 +250,7 @@ class Applier:
         columns = [column.name for column in step.version.followed]
         source = Source(one.good, one.rows, size)
         if key:
-            types = decode.RowSchema.of(step.version.columns).delta_types
+            types = row_images.RowSchema.of(step.version.columns).delta_types
             typed_key = {name: types[name] for name in key}
             self._merging.mirror(target, source, columns, typed_key, write)
         else:

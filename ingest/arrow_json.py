@@ -20,7 +20,7 @@ import pyarrow.json as paj
 
 from ingest import arrow_values
 from ingest.arrow_values import UnfitError
-from ingest.decode import RowSchema
+from ingest.changes.row_images import RowSchema
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from ingest import arrow_values
 from ingest.arrow_json import Layout, parsed
 from ingest.arrow_values import UnfitError
-from ingest.decode import EpochDates, RowSchema
-from ingest.envelope import OPERATIONS
+from ingest.changes.envelope import OPERATIONS
+from ingest.changes.row_images import EpochDates, RowSchema
 from ingest.model import position
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import file_number

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ingest.changes.restarted_snapshots import Cleanup
 from ingest.model.manifest import Entry, Place
 from ingest.model.topics import TableId
-from ingest.snapshots import Cleanup
 
 
 @dataclass

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest import decode, merge
+from ingest import merge
+from ingest.changes import row_images
+from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.engine import MAX_BYTES
 from ingest.model.names import RESERVED_COLUMN
-from ingest.table_batch import StepBatch, TableBatch
 
 TOGETHER = 16
 """Steps in one job: each has a column that is null for all others, so plans grow with the square."""
@@ -72,7 +73,7 @@ def _frame(fresh: DataFrame, steps: Sequence[StepBatch], *, unread: bool) -> Dat
     noted = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
     for place, one in enumerate(steps):
         raw, mine = _raw(steps[:place], one), F.col("step") == place
-        reading = decode.of_row(one.schema, raw, fresh.sparkSession)
+        reading = row_images.of_row(one.schema, raw, fresh.sparkSession)
         parsed[raw] = F.when(mine, reading.parsed)
         bad = bad.when(mine & reading.reason.isNotNull(), 1)
         # Arrow refuses a field that may not be null in a struct that may, as all but one are here.

@@ -12,15 +12,16 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import dedup, multiset, quarantine
+from ingest import multiset
+from ingest.changes import dedup, quarantine_rows
+from ingest.changes.kept_frames import free, keep
+from ingest.changes.table_batch import TableBatch
 from ingest.commit import Committer, Identity
-from ingest.kept import free, keep
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.table import LakeTable
-from ingest.table_batch import TableBatch
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""
@@ -46,7 +47,7 @@ class HeldBack:
         if not LakeTable(self._session, self._path).exists():
             return None
         held = self._session.read.format("delta").load(self._path)
-        return quarantine.waiting(held).filter(F.col("batch_id") < before)
+        return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
 
     def records(self, before: int) -> tuple[DataFrame, list[TableId]] | None:
         """Those that a replay may help, as the Kafka records they came as (``source.SCHEMA``), and the
@@ -89,13 +90,13 @@ class HeldBack:
         fresh = dedup.fresh(changes)
         rejects = _rejects(fresh, tables, identity.batch)
         heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
-        behind = quarantine.without(quarantine.behind(_readable(fresh), heads), rejects)
+        behind = quarantine_rows.without(quarantine_rows.behind(_readable(fresh), heads), rejects)
         behind = self._leave_out(behind, tables)
-        held = rejects.unionByName(quarantine.rows(behind, identity.batch))
+        held = rejects.unionByName(quarantine_rows.rows(behind, identity.batch))
         count = held.count()
         if count:
             session, path = changes.sparkSession, self._path
-            self._committer.append_once(session, path, quarantine.SCHEMA, held, identity)
+            self._committer.append_once(session, path, quarantine_rows.SCHEMA, held, identity)
             self._topics = None
         return count
 
@@ -108,16 +109,18 @@ class HeldBack:
         fresh = dedup.fresh(changes)
         others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
         still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
-        behind = self._leave_out(quarantine.behind(_readable(fresh), _heads(still)), tables)
+        behind = self._leave_out(quarantine_rows.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
-        settled = keep(quarantine.without(changes, still).select("topic", "partition", "offset"))
+        settled = keep(
+            quarantine_rows.without(changes, still).select("topic", "partition", "offset")
+        )
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
     def settle(self, settled: DataFrame, identity: Identity) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer."""
         table = LakeTable(self._session, self._path)
-        match = f"q.settled IS NULL AND {quarantine.same_place('q', 's')}"
+        match = f"q.settled IS NULL AND {quarantine_rows.same_place('q', 's')}"
         rows = settled.localCheckpoint()
 
         def mark() -> None:
@@ -167,8 +170,8 @@ def replayable(
 
 
 def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:
-    unread = quarantine.rows(fresh.filter(F.col("reason").isNotNull()), batch_id)
-    parts = [quarantine.rows(part, batch_id) for table in tables for part in table.rejects()]
+    unread = quarantine_rows.rows(fresh.filter(F.col("reason").isNotNull()), batch_id)
+    parts = [quarantine_rows.rows(part, batch_id) for table in tables for part in table.rejects()]
     return reduce(DataFrame.unionByName, parts, unread)
 
 

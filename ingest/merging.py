@@ -9,12 +9,13 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, dedup, marking, merge, multiset, quarantine
+from ingest import collected, marking, merge, multiset
+from ingest.changes import dedup, quarantine_rows
+from ingest.changes.kept_frames import free, keep
 from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Wanted
 from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
-from ingest.kept import free, keep
 from ingest.merge import MergePlan
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
@@ -159,8 +160,8 @@ class Merging:
                 self.committer.append_once(
                     sibling(self.session),
                     quarantine_path(self.lake),
-                    quarantine.SCHEMA,
-                    quarantine.rows(absent, step.batch),
+                    quarantine_rows.SCHEMA,
+                    quarantine_rows.rows(absent, step.batch),
                     Identity(app, step.batch, step.step, step.note),
                 )
             spark_merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))

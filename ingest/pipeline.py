@@ -14,13 +14,16 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, snapshots, states
+from ingest import collected, states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
+from ingest.changes import restarted_snapshots
+from ingest.changes.batch_facts import regression
+from ingest.changes.restarted_snapshots import Cleanup
+from ingest.changes.table_batch import TableBatch
 from ingest.commit import Committer, Identity
 from ingest.config.pipeline_file import Pipeline
-from ingest.facts import regression
 from ingest.held_back import HeldBack
 from ingest.maintenance import Maintenance
 from ingest.model import manifest
@@ -42,9 +45,7 @@ from ingest.schema.catalog import Catalog
 from ingest.schema.set_aside import Admission, Spans
 from ingest.schema.steps import Applied
 from ingest.second_look import SecondLook
-from ingest.snapshots import Cleanup
 from ingest.stages import Stopwatch
-from ingest.table_batch import TableBatch
 
 
 class StaleCheckpointError(Exception):
@@ -178,8 +179,8 @@ class Batches:
         if streamed is not None:
             self._apply_ddl(streamed)
         catalog, _ = self._admission.of(self._schemas.catalog)
-        for cleanup in snapshots.awaited(catalog, newest.tables):
-            if snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
+        for cleanup in restarted_snapshots.awaited(catalog, newest.tables):
+            if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self._clean_up(cleanup)
         for request in self._requests.look():
             if self._complete(request):
@@ -228,7 +229,7 @@ class Batches:
     def _close(self, cleanup: Cleanup) -> None:
         """The gaps of a table of which there is no row, here or at the source."""
         entry = self._without_changes("cleanup")
-        gaps = snapshots.closed(entry.gaps, cleanup, cleanup.below)
+        gaps = restarted_snapshots.closed(entry.gaps, cleanup, cleanup.below)
         if gaps != entry.gaps:
             self._publish(replace(entry, gaps=gaps))
 
@@ -387,9 +388,11 @@ class Batches:
         entry = self._without_changes("cleanup")
         work = Work(note.batch_id, note.checkpoint_id, note.as_json())
         applied = self._applier.clean_up(cleanup, work)
-        settled = snapshots.settled(entry.tables[name], cleanup)
+        settled = restarted_snapshots.settled(entry.tables[name], cleanup)
         after = replace(settled, version=applied.version)
-        gaps = snapshots.closed(newest.gaps, cleanup, max(cleanup.below, asked or cleanup.below))
+        gaps = restarted_snapshots.closed(
+            newest.gaps, cleanup, max(cleanup.below, asked or cleanup.below)
+        )
         tables = {**entry.tables, name: after}
         seconds = time.monotonic() - started
         self._publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))

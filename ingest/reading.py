@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ingest import dedup, envelope, facts, held_back, in_driver
+from ingest import held_back, in_driver
 from ingest.arrow_json import Layout
+from ingest.changes import batch_facts, dedup, envelope
+from ingest.changes.batch_facts import Counts
+from ingest.changes.kept_frames import free, keep
+from ingest.changes.row_images import RowSchema
 from ingest.config.pipeline_file import Pipeline
-from ingest.decode import RowSchema
-from ingest.facts import Counts
 from ingest.held_back import HeldBack
 from ingest.in_driver import Read
-from ingest.kept import free, keep
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place, TableState, filled
 from ingest.model.start_facts import Note
@@ -93,7 +94,7 @@ class Reader:
             touched = [place for place in touched if place[0] in others]
             note = replace(note, ranges=ranges)
         changes = self._by_spark(batch, note, catalog, previous, waiting, touched, aside)
-        found, counts = facts.gather(changes)
+        found, counts = batch_facts.gather(changes)
         watch.done("decode")
         both = dict(sorted({**found, **read.facts}.items()))
         counts = replace(counts, changes=counts.changes + _counts(read.facts).changes)
@@ -111,7 +112,9 @@ class Reader:
         if self.pipeline.dedup.keeps_state:  # which has dropped what came again
             changes = envelope.changes(self.log.read(note.ranges), self.epochs)
         marks = previous.high_water if previous else {}
-        return facts.ties(changes, {place: marks[place] for place in touched if place in marks})
+        return batch_facts.ties(
+            changes, {place: marks[place] for place in touched if place in marks}
+        )
 
     def release(self) -> None:
         """Free what was kept for a batch."""
@@ -141,7 +144,7 @@ class Reader:
         by = self.pipeline.dedup.by
         if not self.pipeline.dedup.keeps_state:  # whose partitions are its state's
             batch = batch.coalesce(parts(note.ranges, batch.sparkSession.sparkContext))
-        marked = facts.marked(batch, self.epochs, previous, touched, by)
+        marked = batch_facts.marked(batch, self.epochs, previous, touched, by)
         marked = dedup.set_aside(dedup.paused(marked, note.paused), aside)
         states = previous.tables if previous else {}
         changes = keep(held_back.replayable(marked, catalog, states, waiting))

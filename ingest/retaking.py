@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.model import ties
 from ingest.model.manifest import Entry, Gap, TableState
@@ -15,7 +16,6 @@ from ingest.ports import Binlog
 from ingest.reading import Reading
 from ingest.resync import Request, Requests
 from ingest.schema.set_aside import Spans
-from ingest.snapshots import Cleanup
 
 
 @dataclass(frozen=True)

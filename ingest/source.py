@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ingest.changes.envelope import ENVELOPE
 from ingest.config.pipeline_file import Pipeline
-from ingest.envelope import ENVELOPE
 from ingest.model.manifest import Place, filled, offsets_as_json
 from ingest.model.topics import topic_pattern
 from ingest.ports import RUN_HEADER

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ingest import __version__, snapshots
+from ingest import __version__
+from ingest.changes import restarted_snapshots
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
@@ -100,7 +101,7 @@ def table_states(
             id=one.id,
             changes=one.changes,
             engine=one.engine or state.engine,
-            snapshot=state.snapshot or snapshots.first(catalog, one.table) or _NEVER,
+            snapshot=state.snapshot or restarted_snapshots.first(catalog, one.table) or _NEVER,
             reread=_reread(state, found, replay=replay),
             position=max(p for p in (state.position, found.high) if p),
             left_out=tuple(sorted(version.left_out)) if version else (),

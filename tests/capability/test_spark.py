@@ -2,7 +2,7 @@
 
 from pyspark.sql import functions as F
 
-from ingest.dedup import literal
+from ingest.changes.dedup import literal
 from ingest.model.position import Position
 
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from ingest import in_driver
 from ingest.arrow_facts import before
 from ingest.arrow_json import Layout
+from ingest.changes.row_images import RowSchema
 from ingest.collected import winners
-from ingest.decode import RowSchema
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position

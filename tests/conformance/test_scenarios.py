@@ -19,17 +19,15 @@ from ingest import (
     collected,
     commit,
     compaction,
-    dedup,
     deletion_vector,
-    envelope,
     marking,
     merge,
     multiset,
     progress,
-    snapshots,
     states,
     table_state,
 )
+from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
@@ -285,14 +283,14 @@ MUTANTS = [
     ),
     Mutant(
         "a completed snapshot removes nothing",
-        snapshots,
+        restarted_snapshots,
         "awaited",
         lambda _: lambda catalog, states: [],
         "rows_deleted_between_two_attempts_at_a_snapshot_do_not_stay",
     ),
     Mutant(
         "an attempt that began again is not noticed",
-        snapshots,
+        restarted_snapshots,
         "begins_again",
         lambda _: lambda facts, state: None,
         "an_attempt_at_a_snapshot_that_began_again_does_not_double_rows_without_a_key",

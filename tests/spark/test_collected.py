@@ -6,14 +6,15 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import collected, decode, envelope
+from ingest import collected
+from ingest.changes import envelope, row_images
+from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.steps import Step
 from ingest.source import SCHEMA
-from ingest.table_batch import StepBatch, TableBatch
 from tests.support.events import message
 
 COLUMNS = (
@@ -34,7 +35,7 @@ def test_tables_whose_names_are_nearly_one_keep_their_rows_apart(spark, names):
         version = SchemaVersion(
             TableId("d", name), Position(0, 1, 1), "CREATE", COLUMNS, ("id",), ""
         )
-        schema = decode.RowSchema.of(COLUMNS, ("id",))
+        schema = row_images.RowSchema.of(COLUMNS, ("id",))
         mine = F.col("table") == name
         step = StepBatch(Step(None, None, version), ("id",), fresh, mine, schema)
         batches.append(TableBatch(SimpleNamespace(bytes=100), [step]))

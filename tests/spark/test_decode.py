@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import decode, envelope
+from ingest.changes import envelope, row_images
 from ingest.model.epochs import Epoch
 from ingest.schema.mysql_types import Column
 from ingest.schema.type_table import ENTRIES
@@ -24,7 +24,7 @@ def column(name, type_name, length=None, scale=None, charset=None):
 
 def typed(spark, rows, *columns, with_before=False):
     changes = envelope.changes(spark.createDataFrame(rows, SCHEMA))
-    return decode.typed(changes, decode.RowSchema.of(columns), with_before=with_before)
+    return row_images.typed(changes, row_images.RowSchema.of(columns), with_before=with_before)
 
 
 def test_an_envelope_becomes_a_change_with_its_position(spark):
@@ -158,8 +158,8 @@ def test_1970_in_a_column_that_cannot_be_null_is_what_the_pipeline_file_says(
     changes = envelope.changes(
         spark.createDataFrame([message("c", 1, after={"d": 0, "n": 0})], SCHEMA)
     )
-    schema = decode.RowSchema.of(columns, epoch_dates=means)
-    (row,) = decode.typed(changes, schema, with_before=False).collect()
+    schema = row_images.RowSchema.of(columns, epoch_dates=means)
+    (row,) = row_images.typed(changes, schema, with_before=False).collect()
     assert (row.reason is not None) is rejected
     assert str(row.row.n) == "1970-01-01"
     if not rejected:
@@ -169,8 +169,8 @@ def test_1970_in_a_column_that_cannot_be_null_is_what_the_pipeline_file_says(
 def test_a_row_whose_key_is_a_zero_date_is_rejected_and_never_stored_without_its_key(spark):
     columns = [Column("d", "DATE", None, None, optional=False)]
     changes = envelope.changes(spark.createDataFrame([message("c", 1, after={"d": 0})], SCHEMA))
-    schema = decode.RowSchema.of(columns, ("d",), "null")
-    (row,) = decode.typed(changes, schema, with_before=False).collect()
+    schema = row_images.RowSchema.of(columns, ("d",), "null")
+    (row,) = row_images.typed(changes, schema, with_before=False).collect()
     assert "key column 'd'" in row.reason
 
 
@@ -228,8 +228,8 @@ def test_column_names_with_dots_spaces_and_backquotes_are_only_names(spark):
 
 def test_every_value_may_be_null_in_spark_s_eyes_whatever_its_type(spark):
     columns = [replace(entry.column, name=f"c{n}") for n, entry in enumerate(ENTRIES)]
-    schema = decode.RowSchema.of(columns)
-    rows = decode.typed(
+    schema = row_images.RowSchema.of(columns)
+    rows = row_images.typed(
         envelope.changes(spark.createDataFrame([], SCHEMA)), schema, with_before=False
     )
 

@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import apply, arrow_values, decode, pipeline
+from ingest import apply, arrow_values, pipeline
+from ingest.changes import row_images
 from ingest.model.position import Position
 from ingest.model.specification import row
 from ingest.waiting_list import waiting_list
@@ -21,7 +22,7 @@ from tests.conformance.targets import Crash, SparkTarget, dying
 @contextmanager
 def unreadable():
     """A defect of the decoder: it cannot read the text ``bad``, until it is mended."""
-    original = decode._row_reason
+    original = row_images._row_reason
 
     def reason(image, raw, schema):
         cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
@@ -35,13 +36,13 @@ def unreadable():
         return in_driver(parsed, *given)
 
     # Readers are built once per schema and job; the mended one is another job's.
-    decode._reading.cache_clear()
+    row_images._reading.cache_clear()
     with (
-        patch.object(decode, "_row_reason", reason),
+        patch.object(row_images, "_row_reason", reason),
         patch.object(arrow_values, "value", value),
     ):
         yield
-    decode._reading.cache_clear()
+    row_images._reading.cache_clear()
 
 
 class Lake:

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_json, arrow_records, decode, dedup, envelope, facts, json_document
+from ingest import arrow_json, arrow_records, json_document
 from ingest.arrow_facts import facts as facts_of_notes
 from ingest.arrow_facts import joined, refuse_unnamed
 from ingest.arrow_json import Layout
 from ingest.arrow_values import UnfitError
-from ingest.json_text import json_text
+from ingest.changes import batch_facts, dedup, envelope, row_images
+from ingest.changes.mysql_json import json_text
 from ingest.merge import mirror_source
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -37,7 +38,7 @@ ID = column("id", "BIGINT", optional=False)
 def layout(*columns, epoch_dates="quarantine"):
     every = (ID, *columns)
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", every, ("id",), "")
-    return Layout(version, decode.RowSchema.of(every, ("id",), epoch_dates))
+    return Layout(version, row_images.RowSchema.of(every, ("id",), epoch_dates))
 
 
 def by_arrow(spark, messages, how):
@@ -49,8 +50,8 @@ def by_spark(spark, messages, how):
     """Source rows as a MERGE gets them, facts, and reasons, as Spark's columns make them."""
     changes = envelope.changes(spark.createDataFrame(messages, SCHEMA))
     marked = dedup.marked(changes, {}, {})
-    found, _ = facts.gather(marked)
-    typed = decode.typed(changes.filter("op <> 't'"), how.schema, with_before=False)
+    found, _ = batch_facts.gather(marked)
+    typed = row_images.typed(changes.filter("op <> 't'"), how.schema, with_before=False)
     reasons = [row.reason for row in typed.select("reason").collect() if row.reason]
     rows = mirror_source(typed).toArrow()
     return rows, found, reasons

@@ -7,7 +7,7 @@ from chispa import assert_df_equality
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from ingest import decode, dedup, envelope
+from ingest.changes import dedup, envelope, row_images
 from ingest.commit import Committer, Identity
 from ingest.merging import Merging, Source
 from ingest.model.manifest import HighWater
@@ -29,7 +29,7 @@ VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", COLUMNS,
 
 def changes(spark, rows, *, with_before=False):
     decoded = envelope.changes(spark.createDataFrame(rows, SCHEMA))
-    return decode.typed(decoded, decode.RowSchema.of(COLUMNS), with_before=with_before)
+    return row_images.typed(decoded, row_images.RowSchema.of(COLUMNS), with_before=with_before)
 
 
 def put(op, pos, id_, v=None, **more):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_facts, dedup, envelope, facts
+from ingest import arrow_facts
 from ingest.arrow_values import UnfitError
+from ingest.changes import batch_facts, dedup, envelope
 from ingest.model import ties
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import HighWater
@@ -251,7 +252,7 @@ def test_the_driver_leaves_to_spark_whatever_does_not_grow(drawn):
 @given(places)
 def test_spark_finds_a_tie_just_where_the_places_do_not_grow(spark, drawn):
     changes = envelope.changes(spark.createDataFrame(messages(drawn), SCHEMA))
-    found = facts.ties(changes, {})
+    found = batch_facts.ties(changes, {})
     assert bool(found) == (not grows(drawn))
     parts = [(pos, line, 0 if op == "d" else 1) for pos, line, op in drawn]
     pairs = pairwise(parts)
@@ -264,11 +265,11 @@ def test_a_partition_s_mark_counts_as_the_change_before_it(spark):
         spark.createDataFrame(messages([(20, 0, "c"), (30, 0, "c")]), SCHEMA)
     )
     mark = {("p.d.t", 0): HighWater(0, Position(0, 1, 20, 0, 1), "uuid:1")}
-    assert facts.ties(changes, mark) == [Tie(T, Position(0, 1, 20, 0, 1), same=True)]
+    assert batch_facts.ties(changes, mark) == [Tie(T, Position(0, 1, 20, 0, 1), same=True)]
     beyond = {("p.d.t", 0): HighWater(0, Position(0, 1, 25, 0, 1), "uuid:1")}
-    assert facts.ties(changes, beyond) == [Tie(T, Position(0, 1, 20, 0, 1), same=False)]
+    assert batch_facts.ties(changes, beyond) == [Tie(T, Position(0, 1, 20, 0, 1), same=False)]
     applied = {("p.d.t", 0): HighWater(1, Position(0, 1, 20, 0, 1), "uuid:1")}
-    assert not facts.ties(changes, applied), "below the offset all was applied"
+    assert not batch_facts.ties(changes, applied), "below the offset all was applied"
 
 
 MARK = HighWater(0, Position(0, 7, 99), "uuid:app:2")
@@ -298,7 +299,7 @@ def test_in_a_new_epoch_numbers_compare_within_one_tag_of_one_server(spark, gtid
     )
     (found,) = dedup.marked(moved, {("p.d.t", 0): MARK}, {}).collect()
     assert (found.passed_over is not None, found.torn) == (passed, torn)
-    _, counts = facts.gather(dedup.marked(moved, {("p.d.t", 0): MARK}, {}))
+    _, counts = batch_facts.gather(dedup.marked(moved, {("p.d.t", 0): MARK}, {}))
     assert counts.torn == ({T: Position(1, 1, 10, 0, 1)} if torn else {})
 
 
@@ -366,7 +367,7 @@ MUTANTS = [
     ),
     Mutant(
         "the change before a batch is forgotten",
-        facts,
+        batch_facts,
         "ties",
         lambda original: lambda changes, marks: original(changes, {}),
         with_a_batch_end_in_between,

@@ -4,7 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import _parse_datatype_string
 
-from ingest import merge, multiset, quarantine
+from ingest import merge, multiset
+from ingest.changes import quarantine_rows
 from ingest.model import manifest
 from ingest.schema.delta_types import fields_json, type_json
 
@@ -47,5 +48,5 @@ def test_a_type_is_what_spark_reads(spark, text):
 
 
 def test_our_own_tables_columns_are_what_spark_reads(spark):
-    for text in (manifest.SCHEMA, quarantine.SCHEMA):
+    for text in (manifest.SCHEMA, quarantine_rows.SCHEMA):
         assert fields_json(text) == _parse_datatype_string(text).jsonValue()

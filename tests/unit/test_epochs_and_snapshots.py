@@ -4,13 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from ingest.changes.restarted_snapshots import (
+    Cleanup,
+    awaited,
+    begins_again,
+    closed,
+    is_complete,
+    settled,
+)
 from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.resync import Request
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, Attempt
-from ingest.snapshots import Cleanup, awaited, begins_again, closed, is_complete, settled
 from ingest.states import table_states
 from tests.unit.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
 from tests.unit.test_start import entry

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import decode, quarantine
-from ingest.decode import RowSchema
-from ingest.kept import free, keep
+from ingest.changes import quarantine_rows, row_images
+from ingest.changes.kept_frames import free, keep
+from ingest.changes.row_images import RowSchema
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.schema.steps import Step, TableFacts
 
@@ -38,7 +38,7 @@ class StepBatch:
         """The typed changes (``decode.typed``), computed once."""
         if self._kept is None:
             mine = self.readable.filter(self.mine)
-            frame = decode.typed(mine, self.schema, with_before=not self.key)
+            frame = row_images.typed(mine, self.schema, with_before=not self.key)
             frame = frame.drop("before", "after", "key_json")
             if self.key:  # raw bytes are wanted only of what goes to quarantine
                 refused = F.col("reason").isNotNull()
@@ -54,7 +54,7 @@ class StepBatch:
     def leave_out(self, others: DataFrame) -> DataFrame:
         """Take those away that stand at the places of ``others``; returns what was kept before."""
         before = self.changes
-        self._kept = keep(quarantine.without(before, others))
+        self._kept = keep(quarantine_rows.without(before, others))
         self.rows = None
         return before
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ingest import dedup, envelope
+from ingest.changes import dedup, envelope
 from ingest.model.epochs import Epoch, newest_restart
 from ingest.model.errors import Exit, IngestError
 from ingest.model.manifest import Entry, HighWater, Place

@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.envelope import ANY_LENGTH
-from ingest.json_text import json_text
+from ingest.changes.envelope import ANY_LENGTH
+from ingest.changes.mysql_json import json_text
 from ingest.model.names import quoted
 from ingest.schema.delta_types import struct_json, type_json
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind, column_type
