@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.workload import Workload, version
-from ingest import arrow_facts, arrow_records
-from ingest.arrow_json import Layout
+from ingest.arrow import change_facts, record_reader
+from ingest.arrow.json_columns import Layout
 from ingest.changes.row_images import RowSchema
 
 
@@ -33,9 +33,9 @@ def main() -> None:
     took = []
     for _ in range(given.rounds):
         started = time.perf_counter()
-        changes = arrow_records.read(records, layout, 0)
-        arrow_facts.refuse_old(changes.notes, None, None)
-        arrow_facts.facts(changes.notes, ("b.d.t000", 0), layout)
+        changes = record_reader.read(records, layout, 0)
+        change_facts.refuse_old(changes.notes, None, None)
+        change_facts.facts(changes.notes, ("b.d.t000", 0), layout)
         took.append(time.perf_counter() - started)
     print(f"{given.changes} changes of a table: median {statistics.median(took) * 1e3:.1f} ms")
 

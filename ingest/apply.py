@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest import engine
-from ingest.arrow_facts import before
+from ingest.arrow.change_facts import before
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch

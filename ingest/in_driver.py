@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest import arrow_facts, arrow_records
-from ingest.arrow_json import Layout
-from ingest.arrow_values import UnfitError
+from ingest.arrow import change_facts, record_reader
+from ingest.arrow.column_values import UnfitError
+from ingest.arrow.json_columns import Layout
 from ingest.fetch import FetchError
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, Place, filled
@@ -119,7 +119,7 @@ class _Found:
             if isinstance(piece, str):
                 self.others[one.place[0]] = piece
                 continue
-            if not arrow_facts.follows(self._newest.get(one.place), piece.facts):
+            if not change_facts.follows(self._newest.get(one.place), piece.facts):
                 self.others[one.place[0]] = "sent again"
             self._newest[one.place] = piece.facts["high_water"] or self._newest.get(one.place)
             self._pieces.setdefault(one.place, []).append(piece)
@@ -133,13 +133,13 @@ class _Found:
         try:
             if first != last:
                 raise UnfitError("of two epochs")
-            changes = arrow_records.read(records, layout, first)
-            arrow_facts.refuse_unnamed(changes.notes)
-            arrow_facts.refuse_repeated(changes.notes)
-            arrow_facts.refuse_old(changes.notes, mark, state.floor if state else None)
+            changes = record_reader.read(records, layout, first)
+            change_facts.refuse_unnamed(changes.notes)
+            change_facts.refuse_repeated(changes.notes)
+            change_facts.refuse_old(changes.notes, mark, state.floor if state else None)
         except UnfitError as unfit:
             return str(unfit)
-        return _Piece(arrow_facts.facts(changes.notes, place, layout), changes.rows)
+        return _Piece(change_facts.facts(changes.notes, place, layout), changes.rows)
 
     def result(self, pool: Executor) -> Read:
         """All that was read of topics that are not left to Spark."""
@@ -149,7 +149,7 @@ class _Found:
             pieces = self._pieces.pop(place)
             if place[0] not in self.others:
                 tables.setdefault(self.layouts[place[0]].version.table, []).extend(pieces)
-                facts.append(reduce(arrow_facts.joined, [piece.facts for piece in pieces]))
+                facts.append(reduce(change_facts.joined, [piece.facts for piece in pieces]))
         rows = dict(zip(tables, pool.map(_rows, tables.values()), strict=True))
         return Read(TableFacts.combine(facts), rows)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ingest import held_back, in_driver
-from ingest.arrow_json import Layout
+from ingest.arrow.json_columns import Layout
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.changes.batch_facts import Counts
 from ingest.changes.kept_frames import free, keep

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest import in_driver
-from ingest.arrow_facts import before
-from ingest.arrow_json import Layout
+from ingest.arrow.change_facts import before
+from ingest.arrow.json_columns import Layout
 from ingest.changes.row_images import RowSchema
 from ingest.collected import winners
 from ingest.model.manifest import Entry, HighWater, Place, TableState

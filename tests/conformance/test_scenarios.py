@@ -14,8 +14,6 @@ from pyspark.sql import functions as F
 
 from ingest import (
     apply,
-    arrow_facts,
-    arrow_records,
     collected,
     commit,
     compaction,
@@ -27,6 +25,7 @@ from ingest import (
     states,
     table_state,
 )
+from ingest.arrow import change_facts, record_reader
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
@@ -200,7 +199,7 @@ MUTANTS = [
     ),
     Mutant(
         "what came before is taken for new in the driver",
-        arrow_facts,
+        change_facts,
         "refuse_old",
         lambda _: lambda *given: None,
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
@@ -232,7 +231,7 @@ MUTANTS = [
     ),
     Mutant(
         "the two halves of a key change in the wrong order in the driver",
-        arrow_records,
+        record_reader,
         "_OF_DELETE",
         lambda _: pa.scalar(9, pa.int32()),
         "a_key_that_is_given_up_and_taken_again_at_one_position_is_there",

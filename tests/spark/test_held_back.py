@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import apply, arrow_values, pipeline
+from ingest import apply, pipeline
+from ingest.arrow import column_values
 from ingest.changes import row_images
 from ingest.model.position import Position
 from ingest.model.specification import row
@@ -28,18 +29,18 @@ def unreadable():
         cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
         return F.coalesce(original(image, raw, schema), cannot)
 
-    in_driver = arrow_values.value
+    in_driver = column_values.value
 
     def value(parsed, *given):
         if "bad" in parsed.to_pylist():
-            raise arrow_values.UnfitError("the decoder cannot read it")
+            raise column_values.UnfitError("the decoder cannot read it")
         return in_driver(parsed, *given)
 
     # Readers are built once per schema and job; the mended one is another job's.
     row_images._reading.cache_clear()
     with (
         patch.object(row_images, "_row_reason", reason),
-        patch.object(arrow_values, "value", value),
+        patch.object(column_values, "value", value),
     ):
         yield
     row_images._reading.cache_clear()

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_json, arrow_records, json_document
-from ingest.arrow_facts import facts as facts_of_notes
-from ingest.arrow_facts import joined, refuse_unnamed
-from ingest.arrow_json import Layout
-from ingest.arrow_values import UnfitError
+from ingest.arrow import json_columns, json_document, record_reader
+from ingest.arrow.change_facts import facts as facts_of_notes
+from ingest.arrow.change_facts import joined, refuse_unnamed
+from ingest.arrow.column_values import UnfitError
+from ingest.arrow.json_columns import Layout
 from ingest.changes import batch_facts, dedup, envelope, row_images
 from ingest.changes.mysql_json import json_text
 from ingest.merge import mirror_source
@@ -43,7 +43,7 @@ def layout(*columns, epoch_dates="quarantine"):
 
 def by_arrow(spark, messages, how):
     records = spark.createDataFrame(messages, SCHEMA).toArrow()
-    return arrow_records.read(records, how, 0)
+    return record_reader.read(records, how, 0)
 
 
 def by_spark(spark, messages, how):
@@ -234,7 +234,7 @@ WRITTEN = st.fixed_dictionaries(
 
 def read_or_refused(values, how):
     try:
-        columns = arrow_json.parsed(values, how)
+        columns = json_columns.parsed(values, how)
     except (UnfitError, ValueError) as refused:
         return type(refused).__name__
     source = columns["source"]
@@ -265,7 +265,7 @@ def test_fields_that_nobody_asks_for_are_passed_over_only_where_no_other_is(colu
     values = pa.array([record.decode() for record in records])
     found = read_or_refused(values, how)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow_json, "_plain", lambda *_: None)
+        patch.setattr(json_columns, "_plain", lambda *_: None)
         assert found == read_or_refused(values, how)
 
 
@@ -278,10 +278,10 @@ def test_fields_that_nobody_asks_for_are_passed_over_only_where_no_other_is(colu
 )
 def test_plain_records_are_parsed_without_what_nobody_asks_for(monkeypatch, values, passed):
     asked = []
-    strict = arrow_json._strict
-    monkeypatch.setattr(arrow_json, "_strict", lambda *a: asked.append(a) or strict(*a))
+    strict = json_columns._strict
+    monkeypatch.setattr(json_columns, "_strict", lambda *a: asked.append(a) or strict(*a))
     bodies = [bytes(change({"id": n, "c": value})[5]).decode() for n, value in enumerate(values)]
-    arrow_json.parsed(pa.array(bodies), layout(column("c", "VARCHAR", 9)))
+    json_columns.parsed(pa.array(bodies), layout(column("c", "VARCHAR", 9)))
     assert passed == (not asked)
 
 

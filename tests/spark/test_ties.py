@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import arrow_facts
-from ingest.arrow_values import UnfitError
+from ingest.arrow import change_facts
+from ingest.arrow.column_values import UnfitError
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.model import ties
 from ingest.model.epochs import Epoch
@@ -232,7 +232,7 @@ def by_arrow(places):
         "part": pa.array([0 if op == "d" else 1 for *_, op in places], pa.int32()),
     }
     try:
-        arrow_facts.refuse_repeated(pa.table(fields))
+        change_facts.refuse_repeated(pa.table(fields))
     except UnfitError:
         return False
     return True
@@ -353,14 +353,14 @@ def before_the_tag(gtid):
 MUTANTS = [
     Mutant(
         "the driver takes places that do not grow",
-        arrow_facts,
+        change_facts,
         "refuse_repeated",
         lambda _: lambda notes: None,
         in_one_batch,
     ),
     Mutant(
         "the driver does not compare parts of a batch",
-        arrow_facts,
+        change_facts,
         "follows",
         lambda _: lambda newest, then: True,
         test_parts_of_a_batch_that_are_read_one_after_the_other_are_compared_too,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from ingest import arrow_values
+from ingest.arrow import column_values
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -60,7 +60,7 @@ def test_a_streamed_boolean_is_read_as_what_comes_and_kept_as_mysql_keeps_it():
 def test_true_and_false_are_one_and_nought_in_the_driver():
     kind = column_type(Column("c", "BOOL", None, None, optional=True))
     raw = pa.array([True, False, None])
-    found = arrow_values.value(raw, kind, pa.array([True] * 3))
+    found = column_values.value(raw, kind, pa.array([True] * 3))
     assert (found.type, found.to_pylist()) == (pa.int8(), [1, 0, None])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest import json_document
+from ingest.arrow import json_document
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind
 
 _JSON = {

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as paj
 
-from ingest import arrow_values
-from ingest.arrow_values import UnfitError
+from ingest.arrow import column_values
+from ingest.arrow.column_values import UnfitError
 from ingest.changes.row_images import RowSchema
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind
@@ -63,7 +63,7 @@ class Layout:
     @cached_property
     def parsed(self) -> pa.Schema:
         """What Arrow parses a record's value with: all that is needed of it."""
-        image = pa.struct([(name, arrow_values.json_type(k)) for name, k in self.schema.columns])
+        image = pa.struct([(name, column_values.json_type(k)) for name, k in self.schema.columns])
         return pa.schema(
             [("before", image), ("after", image), ("op", pa.string()), ("source", _SOURCE)]
         )
@@ -110,7 +110,7 @@ class Layout:
         for name, kind in self.schema.columns:
             if not _PLAIN_NAME.fullmatch(name):
                 return f"the name of its column {name}"
-            if kind.kind not in arrow_values.READABLE:
+            if kind.kind not in column_values.READABLE:
                 return f"the type of its column {name}"
             # Arrow tells the zero below zero from the zero above it.
             if name in self.version.key and kind.kind in _APPROXIMATE:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest import arrow_values
-from ingest.arrow_json import Layout, parsed
-from ingest.arrow_values import UnfitError
+from ingest.arrow import column_values
+from ingest.arrow.column_values import UnfitError
+from ingest.arrow.json_columns import Layout, parsed
 from ingest.changes.envelope import OPERATIONS
 from ingest.changes.row_images import EpochDates, RowSchema
 from ingest.model import position
@@ -129,7 +129,7 @@ def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
     columns = {}
     for name, kind in layout.schema.columns:
         raw = pc.struct_field(image, name)
-        found = arrow_values.value(raw, kind, streamed)
+        found = column_values.value(raw, kind, streamed)
         found = _without_zero_dates(found, name, layout.schema)
         if name in layout.schema.key and found.null_count:
             raise UnfitError("a key without a value")

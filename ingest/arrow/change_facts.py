@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.arrow_json import Layout
-from ingest.arrow_records import OF_REREAD, POSITION, READ, TRUNCATE
-from ingest.arrow_values import UnfitError
+from ingest.arrow.column_values import UnfitError
+from ingest.arrow.json_columns import Layout
+from ingest.arrow.record_reader import OF_REREAD, POSITION, READ, TRUNCATE
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import Position
 

@@ -1,0 +1,1 @@
+"""The same for plain records in the driver, by Arrow and without Spark."""
