@@ -19,13 +19,13 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ingest import merge
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.table import LakeTable
 from ingest.table_log import commit_name
+from ingest.targets import mirror
 
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
 SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"
@@ -109,7 +109,7 @@ class Workload:
         if ours:
             place = f"named_struct('epoch', 0, 'file', 1, 'pos', {_START}, 'row', 0, 'part', 1)"
             meta = f"named_struct('position', {place}, 'op', 'r', 'committed_at', timestamp'2026-01-01')"
-            rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {merge.META_TYPE})"))
+            rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {mirror.META_TYPE})"))
         first, *others = (folder / "d" / name for name in self.names)
         if ours:
             LakeTable(session, str(first)).create(version(first.name), ("id",))

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest import merge
 from ingest.changes import row_images
 from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.engine import MAX_BYTES
 from ingest.model.names import RESERVED_COLUMN
+from ingest.targets import mirror
 
 TOGETHER = 16
 """Steps in one job: each has a column that is null for all others, so plans grow with the square."""
@@ -70,7 +70,7 @@ def _frame(fresh: DataFrame, steps: Sequence[StepBatch], *, unread: bool) -> Dat
         number = number.when(one.mine, place)
     rows = fresh.withColumn("step", number.cast("int")).filter(F.col("step").isNotNull())
     parsed, bad, sources = {}, F.when(F.col("step") == -1, 1), []
-    noted = F.struct("position", "op", "committed_at").cast(merge.META_TYPE)
+    noted = F.struct("position", "op", "committed_at").cast(mirror.META_TYPE)
     for place, one in enumerate(steps):
         raw, mine = _raw(steps[:place], one), F.col("step") == place
         reading = row_images.of_row(one.schema, raw, fresh.sparkSession)

@@ -22,7 +22,6 @@ from ingest import table_log
 from ingest.delta_sql import queried
 from ingest.foreign import ForeignCommitError
 from ingest.lease import LeaseLostError
-from ingest.merge import MergePlan
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
 from ingest.scratch import Scratch, scratch
@@ -30,6 +29,7 @@ from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_log import Action, UnknownLogError
 from ingest.table_state import LiveFile, TableState, asked_of_writers
+from ingest.targets.mirror import MergePlan
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""

@@ -12,7 +12,6 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import multiset
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
@@ -22,6 +21,7 @@ from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.table import LakeTable
+from ingest.targets import multiset
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""

@@ -9,17 +9,18 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, marking, merge, multiset
+from ingest import collected, marking
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Wanted
 from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
-from ingest.merge import MergePlan
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
 from ingest.table import LakeTable
+from ingest.targets import mirror, multiset
+from ingest.targets.mirror import MergePlan
 
 _NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
 """What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
@@ -39,7 +40,7 @@ class Source:
 
     def winning(self, key: tuple[str, ...]) -> DataFrame:
         """One source row per key."""
-        return merge.mirror_source(dedup.winners(self.changes(), key))
+        return mirror.mirror_source(dedup.winners(self.changes(), key))
 
     def winners(self, key: tuple[str, ...]) -> pa.Table:
         """The same in the driver."""
@@ -84,13 +85,13 @@ class Merging:
                 if because is not None:
                     return because
             reached = direct.state.reached_by(rows, prune)
-            if reached or not direct.add(merge.inserted(mine)):
-                plan = merge.mirror_plan(columns, names, quoted_for_delta_rs)
+            if reached or not direct.add(mirror.inserted(mine)):
+                plan = mirror.mirror_plan(columns, names, quoted_for_delta_rs)
                 direct.merge(rows, plan, prune=prune)
             return None
 
         def by_spark() -> None:
-            spark_merge(target, source.winning(names), merge.mirror_plan(columns, names))
+            spark_merge(target, source.winning(names), mirror.mirror_plan(columns, names))
 
         self._make(target, kinds, source.bytes, identity, by_delta_rs, by_spark)
 

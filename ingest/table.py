@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import merge, multiset, schema_commit
+from ingest import schema_commit
 from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
@@ -30,6 +30,7 @@ from ingest.schema.mysql_types import column_type
 from ingest.schema_commit import APP_ID, VERSION
 from ingest.storage import Storage, local_folder, within_delta_rs_s_reach
 from ingest.table_log import commit_name, is_begun, lines
+from ingest.targets import mirror, multiset
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -110,7 +111,7 @@ class LakeTable:
 
         In a local folder without Spark, which takes a table a third of a second and the first one several.
         """
-        meta = merge.META_TYPE if key else multiset.META_TYPE
+        meta = mirror.META_TYPE if key else multiset.META_TYPE
         types = {column.name: column_type(column).delta for column in version.followed}
         types[RESERVED_COLUMN] = meta
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
@@ -149,7 +150,7 @@ class LakeTable:
         """
         values = [F.expr(field.value).alias(field.name) for field in columns]
         rows = self.frame().select(*values, RESERVED_COLUMN)
-        meta = merge.meta_of(rows) if key else multiset.meta_of(rows)
+        meta = mirror.meta_of(rows) if key else multiset.meta_of(rows)
         rows = rows.withColumn(RESERVED_COLUMN, meta)
         self._allow({field.name: field.delta for field in columns}, held)
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import footers, multiset, statistics, table_log
+from ingest import footers, statistics, table_log
 from ingest.commit import Committer, Identity
 from ingest.config.pipeline_file import Pipeline
 from ingest.model.manifest import Entry, Gap
@@ -43,6 +43,7 @@ from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
 from ingest.table_log import UnknownLogError
 from ingest.table_state import TableState
+from ingest.targets import multiset
 
 _DONE = "done.json"
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}

@@ -19,8 +19,6 @@ from ingest import (
     compaction,
     deletion_vector,
     marking,
-    merge,
-    multiset,
     progress,
     states,
     table_state,
@@ -30,6 +28,7 @@ from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
+from ingest.targets import mirror, multiset
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import ENGINE, SparkTarget
@@ -149,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "no guard by the row's own position",
-        merge,
+        mirror,
         "mirror_plan",
         _plan(update_when="s._ingest.op <> 'd'"),
         "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
@@ -215,7 +214,7 @@ MUTANTS = [
     ),
     Mutant(
         "deletes do nothing",
-        merge,
+        mirror,
         "mirror_plan",
         _plan(delete_when="false"),
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",
@@ -400,10 +399,10 @@ def test_with_the_high_water_position_alone_no_version_goes_back(spark, tmp_path
     """Take the row's own position away: what is sent again is recognised before it."""
     scenario = SCENARIOS["a_deleted_row_does_not_come_back_when_older_changes_are_sent_again"]
     with patch.object(
-        merge,
+        mirror,
         "mirror_plan",
         _plan(update_when="s._ingest.op <> 'd'", delete_when="s._ingest.op = 'd'")(
-            merge.mirror_plan
+            mirror.mirror_plan
         ),
     ):
         scenario.run(spark, tmp_path)

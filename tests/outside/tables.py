@@ -19,11 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import compaction, merge
+from ingest import compaction
 from ingest.commit import Committer, Identity
 from ingest.layout import Rewrite
 from ingest.merging import spark_merge
 from ingest.table import LakeTable
+from ingest.targets import mirror
 from tests.outside.predicates import Column, Predicate
 from tests.outside.values import KINDS, hostile
 from tests.support.direct_lake import DirectLake
@@ -173,7 +174,7 @@ class SparkLake:
 
     def merge(self, rows: dict[str, Any]) -> None:
         """Spark's MERGE."""
-        plan = merge.mirror_plan(["id", *(one.name for one in self.held)], ["id"])
+        plan = mirror.mirror_plan(["id", *(one.name for one in self.held)], ["id"])
         self.once(lambda: spark_merge(self.table, self.frame(rows), plan))
 
 

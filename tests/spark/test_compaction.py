@@ -11,7 +11,7 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable
 
-from ingest import layout, maintenance, merge
+from ingest import layout, maintenance
 from ingest.commit import Committer, Identity
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
@@ -20,6 +20,7 @@ from ingest.maintenance import Maintenance
 from ingest.model.names import quoted_for_delta_rs
 from ingest.table import LakeTable
 from ingest.table_log import cut
+from ingest.targets import mirror
 from tests.spark.test_direct import (
     APP,
     EVERY_TYPE,
@@ -164,7 +165,7 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     monkeypatch.setattr(layout, "WORTH", 0)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct, committer = direct_of(small), Committer(1)
-    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+    plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
     for batch in range(1, 9):
         merged = source_of(spark, f"n = {batch} OR n = {batch} + 40", 60 + batch).toArrow()
         act = partial(direct.merge, merged, plan, prune=("id",))

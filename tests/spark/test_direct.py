@@ -9,7 +9,6 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest import merge
 from ingest.commit import Committer, Identity
 from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
@@ -25,6 +24,7 @@ from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column, column_type
 from ingest.table import LakeTable
 from ingest.table_state import TableState
+from ingest.targets import mirror
 
 APP = "ingest/p/c/d.t/mirror"
 
@@ -77,7 +77,7 @@ def rows(spark, columns, where, position, op="'c'"):
     )
     place = f"named_struct('epoch', 0, 'file', 1, 'pos', {position}, 'row', 0, 'part', 1)"
     ours = f"named_struct('position', {place}, 'op', {op}, 'committed_at', timestamp'2026-01-01')"
-    sql = f"SELECT {values}, CAST({ours} AS {merge.META_TYPE}) AS _ingest"
+    sql = f"SELECT {values}, CAST({ours} AS {mirror.META_TYPE}) AS _ingest"
     return spark.sql(f"{sql} FROM (SELECT CAST(id AS INT) n FROM range(1, 60)) WHERE {where}")
 
 
@@ -102,7 +102,7 @@ def table(spark, folder):
 def direct_merge(target, source, batch, *, term=1, prune=False, direct=None):
     direct = direct or direct_of(target)
     names = [name for name in source.columns if name != "_ingest"]
-    plan = merge.mirror_plan(names, ("id",), quoted_for_delta_rs)
+    plan = mirror.mirror_plan(names, ("id",), quoted_for_delta_rs)
     return Committer(term).once(
         direct,
         Identity(APP, batch, 0, "a note"),
@@ -122,7 +122,7 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     older = rows(spark, changed, "n % 3 = 1", 40, "IF(n % 2 = 0, 'd', 'u')")
     source = newer.unionByName(older)
     names = [c.name for c, _ in columns]
-    spark_merge(one, source, merge.mirror_plan(names, ("id",)))
+    spark_merge(one, source, mirror.mirror_plan(names, ("id",)))
     prune = may_prune((column_type(key[0]).delta,))
     assert direct_merge(other, source, 3, prune=prune)
     expected, found = (t.frame().orderBy("id") for t in (one, other))
@@ -137,7 +137,7 @@ def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them
     columns = [key, *(others if key is KEYS[0] else others[:2])]
     one, other = table(columns, "one"), table(columns, "other")
     source = rows(spark, columns, "n >= 40", 60, "CASE n % 3 WHEN 0 THEN 'd' ELSE 'u' END")
-    spark_merge(one, source, merge.mirror_plan([c.name for c, _ in columns], ("id",)))
+    spark_merge(one, source, mirror.mirror_plan([c.name for c, _ in columns], ("id",)))
     assert adding(direct_of(other), source, 3)
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert expected.count() > 39
@@ -147,7 +147,7 @@ def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them
 
 def adding(direct, source, batch):
     """What a MERGE of these rows inserts, where none of their keys is there."""
-    rows = merge.inserted(source.toArrow())
+    rows = mirror.inserted(source.toArrow())
     direct.version()
     with direct.identified(APP, Marker(1, batch, 0).version, ""):
         return direct.add(rows)
@@ -208,7 +208,7 @@ def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, ke
         changed = [key, *((c, text.replace("n", f"(n + {batch})") if c.name == "tiny" else text) for c, text in columns[1:])]  # fmt: skip
         op = f"CASE (n + {batch}) % 4 WHEN 0 THEN 'd' WHEN 1 THEN 'c' ELSE 'u' END"
         source = rows(spark, changed, f"n % {batch - 1} = 0", position, op)
-        spark_merge(one, source, merge.mirror_plan(names, ("id",)))
+        spark_merge(one, source, mirror.mirror_plan(names, ("id",)))
         assert marking(direct, source, batch)
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert_df_equality(found, expected, ignore_nullable=True)
@@ -225,7 +225,7 @@ def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, t
     marking(direct, rows(spark, columns, "n < 20", 60, "IF(n < 10, 'd', 'u')"), 3)
     newer = rows(spark, columns, "n BETWEEN 5 AND 15", 70, "'u'")
     assert direct_merge(target, newer, 4, direct=direct)
-    spark_merge(target, rows(spark, columns, "n BETWEEN 8 AND 16", 80, "'d'"), merge.mirror_plan(["id", "a"], ("id",)))  # fmt: skip
+    spark_merge(target, rows(spark, columns, "n BETWEEN 8 AND 16", 80, "'d'"), mirror.mirror_plan(["id", "a"], ("id",)))  # fmt: skip
     marking(direct, rows(spark, columns, "n BETWEEN 7 AND 9", 90, "'c'"), 5)
     target.delta().delete("id = 30")
     wanted = [5, 6, 7, 8, 9, *range(17, 30), *range(31, 40)]
@@ -449,7 +449,7 @@ def test_it_knows_its_size_and_that_the_table_needs_nothing_special(small, folde
 def test_a_successor_s_fence_stops_a_merge_that_has_not_seen_it_and_one_that_has(spark, small):
     source = source_of(spark, "n = 1", 60)
     direct = direct_of(small)
-    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+    plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
 
     def act():
         Committer(2).fence(small, APP)
@@ -467,7 +467,7 @@ def test_a_successor_s_fence_stops_a_merge_that_has_not_seen_it_and_one_that_has
 def test_anybody_s_commit_in_between_makes_it_fail_and_leaves_the_table_as_it_is(spark, small):
     source = source_of(spark, "n = 1", 60)
     direct = direct_of(small)
-    plan = merge.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
+    plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
 
     def act():
         small.delta().delete("id = 39")  # another row, and another file

@@ -9,11 +9,11 @@ from ingest.lease import LeaseLostError
 from ingest.model.names import Marker
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.multiset import META_TYPE, content
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.table import LakeTable
+from ingest.targets.multiset import META_TYPE, content
 
 APP = "ingest/p/c/d.t/mirror"
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import multiset
 from ingest.schema.delta_types import struct_json, type_json
+from ingest.targets import multiset
 
 INSTANT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NOBODY = [None]

@@ -4,10 +4,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.types import _parse_datatype_string
 
-from ingest import merge, multiset
 from ingest.changes import quarantine_rows
 from ingest.model import manifest
 from ingest.schema.delta_types import fields_json, type_json
+from ingest.targets import mirror, multiset
 
 NAMES = st.sampled_from(["id", "start", "end", "position", "op", "c_1"])
 PLAIN = st.sampled_from(
@@ -41,7 +41,7 @@ TYPES = st.recursive(
 
 
 @given(TYPES)
-@example(merge.META_TYPE)
+@example(mirror.META_TYPE)
 @example(multiset.META_TYPE)
 def test_a_type_is_what_spark_reads(spark, text):
     assert type_json(text) == _parse_datatype_string(text).jsonValue()

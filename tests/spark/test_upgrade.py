@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import multiset, startup, upgrade
+from ingest import startup, upgrade
 from ingest.commit import Committer
 from ingest.config import pipeline_file
 from ingest.delta_sql import queried
@@ -24,6 +24,7 @@ from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
 from ingest.resync import Requests
 from ingest.table import LakeTable
+from ingest.targets import multiset
 from tests.conformance.targets import Crash, MemoryLog
 from tests.outside.log import Log
 from tests.support.binlog import PlainLog

@@ -12,11 +12,12 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
-from ingest import compaction, marking, merge
+from ingest import compaction, marking
 from ingest.direct import DirectTable
 from ingest.layout import Rewrite
 from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
 from ingest.table import LakeTable
+from ingest.targets import mirror
 
 _POSITION = pa.struct(
     [
@@ -72,7 +73,7 @@ class DirectLake:
     def merge(self, values: dict[str, list[Any]], op: str = "u") -> None:
         """Files that the keys reach are written anew."""
         key = [next(iter(self.columns))]
-        plan = merge.mirror_plan([*self.columns], key, quoted_for_delta_rs)
+        plan = mirror.mirror_plan([*self.columns], key, quoted_for_delta_rs)
         prune = key if pa.types.is_integer(self.columns[key[0]]) else []
         self.step(lambda: self.table.merge(self.rows(values, op), plan, prune=prune))
 

@@ -20,9 +20,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ingest.merge import MergePlan
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import SQL_TYPE
+from ingest.targets.mirror import MergePlan
 
 LAST_CHANGE, _OP = "\x00last", "\x00op"
 """Helper columns of :func:`numbered`: the Kafka record of a content's last change, and whether a row is to be
