@@ -22,6 +22,7 @@ from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Pipeline
 from ingest.direct import DirectTable
+from ingest.lake.files.storage import within_delta_rs_s_reach
 from ingest.merging import Merging, Source
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, TableState
@@ -38,7 +39,6 @@ from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Applied, Step, TableFacts, steps, without_void
-from ingest.storage import within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 MIRROR = "mirror"

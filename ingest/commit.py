@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from ingest import foreign, read_back
 from ingest.foreign import ForeignCommitError
-from ingest.lease import LeaseLostError
+from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
 from ingest.model.start_facts import Foreign

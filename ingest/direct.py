@@ -21,11 +21,11 @@ from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, wr
 from ingest import table_log
 from ingest.delta_sql import queried
 from ingest.foreign import ForeignCommitError
-from ingest.lease import LeaseLostError
+from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
 from ingest.scratch import Scratch, scratch
-from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 from ingest.table_log import Action, UnknownLogError
 from ingest.table_state import LiveFile, TableState, asked_of_writers

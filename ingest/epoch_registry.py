@@ -7,10 +7,10 @@ from collections.abc import Callable
 from ingest import kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, Plan
+from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import Epoch, following
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import epochs_path
-from ingest.storage import Files, files_at
 
 
 class EpochRegistry:

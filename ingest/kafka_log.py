@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest import kafka, source
 from ingest.ahead import Ahead
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.files.storage import Storage
 from ingest.model import manifest
 from ingest.model.manifest import Place
 from ingest.ports import Ranges
-from ingest.storage import Storage
 
 
 class KafkaLog:

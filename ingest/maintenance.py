@@ -15,9 +15,9 @@ from functools import cached_property
 from ingest import table_log
 from ingest.compaction import compact, files
 from ingest.direct import DirectTable
+from ingest.lake.files.storage import LocalFiles, local_folder
 from ingest.layout import Look, Written, choose
 from ingest.model.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
-from ingest.storage import LocalFiles, local_folder
 
 LOOK_EVERY = 4
 """MERGEs of a table, for a look at its files takes a millisecond or two."""

@@ -9,12 +9,12 @@ from typing import Any
 from ingest import kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
+from ingest.lake.files.storage import is_local
 from ingest.ledger import Ledger
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured
 from ingest.resync import Requests
-from ingest.storage import is_local
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
 from ingest.waiting_list import Waiting, waiting_list
 

@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 
 from ingest.commit import Committer, Identity
 from ingest.direct import DirectTable
+from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model import manifest
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path, scratch_path
 from ingest.schema.delta_types import fields_json
-from ingest.storage import local_folder, within_delta_rs_s_reach
 from ingest.table import LakeTable
 
 _ONE_ROW = WriterProperties(

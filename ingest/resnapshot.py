@@ -9,9 +9,9 @@ from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector
 from ingest.epoch_registry import EpochRegistry
-from ingest.lease import Lease
+from ingest.lake.files.lease import Lease
+from ingest.lake.files.storage import LocalFiles, is_local
 from ingest.model.names import lease_path
-from ingest.storage import LocalFiles, is_local
 
 
 def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:

@@ -21,12 +21,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from ingest import kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
+from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.storage import Files, files_at
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one

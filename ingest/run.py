@@ -33,7 +33,8 @@ from ingest.engine import read_in_driver
 from ingest.epoch_registry import EpochRegistry
 from ingest.fencing import fence_every_target
 from ingest.kafka_log import KafkaLog
-from ingest.lease import Lease, Term
+from ingest.lake.files.lease import Lease, Term
+from ingest.lake.files.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.ledger import Ledger
 from ingest.mending import mended
 from ingest.model.epochs import newest_number
@@ -47,7 +48,6 @@ from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.second_look import SecondLook
-from ingest.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.stream_failure import Again, again, spark_died
 from ingest.supervisor import Supervisor
 from ingest.upgrade import Upgrade

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
+from ingest.lake.files.storage import is_local
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
-from ingest.storage import is_local
 
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

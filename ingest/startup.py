@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from ingest import foreign
 from ingest.config.pipeline_file import Pipeline
 from ingest.direct import within_reach
+from ingest.lake.files.storage import Storage
 from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
 from ingest.model.names import (
@@ -26,7 +27,6 @@ from ingest.model.names import (
 )
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.model.topics import TableId
-from ingest.storage import Storage
 from ingest.table import LakeTable
 
 _BLOCK = 200

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.storage import LocalFiles
+from ingest.lake.files.storage import LocalFiles
 
 Action = dict[str, Any]
 """A line of a commit, as Delta's protocol has it."""

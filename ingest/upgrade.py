@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from ingest import footers, statistics, table_log
 from ingest.commit import Committer, Identity
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.files.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
     INTERNAL_FOLDER,
@@ -39,7 +40,6 @@ from ingest.model.topics import TableId
 from ingest.ports import Schemas
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
-from ingest.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.table import Description, LakeTable
 from ingest.table_log import UnknownLogError
 from ingest.table_state import TableState

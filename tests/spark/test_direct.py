@@ -13,7 +13,7 @@ from ingest.commit import Committer, Identity
 from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
 from ingest.foreign import ForeignCommitError
-from ingest.lease import LeaseLostError
+from ingest.lake.files.lease import LeaseLostError
 from ingest.marking import mark
 from ingest.merging import Merging, Source, spark_merge
 from ingest.model.names import Marker, quoted_for_delta_rs

@@ -5,7 +5,7 @@ from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
 from ingest.commit import Committer, Identity
-from ingest.lease import LeaseLostError
+from ingest.lake.files.lease import LeaseLostError
 from ingest.model.names import Marker
 from ingest.model.position import Position
 from ingest.model.topics import TableId

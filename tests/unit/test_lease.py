@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from ingest import lease as module
-from ingest.lease import Lease, LeaseLostError, Owner
+from ingest.lake.files import lease as module
+from ingest.lake.files.lease import Lease, LeaseLostError, Owner
+from ingest.lake.files.storage import LocalFiles
 from ingest.model.errors import IngestError
-from ingest.storage import LocalFiles
 
 
 @pytest.fixture(autouse=True)

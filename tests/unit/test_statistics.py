@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest import statistics, table_log
-from ingest.storage import LocalFiles
+from ingest.lake.files.storage import LocalFiles
 from ingest.table_state import TableState
 from tests.support.direct_lake import DirectLake
 

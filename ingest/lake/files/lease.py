@@ -22,8 +22,8 @@ from pathlib import Path
 
 import psutil
 
+from ingest.lake.files.storage import Files
 from ingest.model.errors import Exit, IngestError
-from ingest.storage import Files
 
 BEAT_EVERY = 2.0
 """Seconds between two movements of a holder's counter."""
