@@ -24,8 +24,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
-from ingest.commit import Committer
 from ingest.config import pipeline_file
+from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event

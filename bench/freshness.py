@@ -34,10 +34,10 @@ from deltalake import DeltaTable
 from bench.drains import drain, fill, pipeline, refuse_different, source_rows
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
+from ingest.lake.delta.delta_log import is_there
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
 from ingest.model.manifest import Entry
-from ingest.table_log import is_there
 
 SETTLING = 5.0
 """Seconds after a change of rate that do not count: what is seen then may have been written before it."""

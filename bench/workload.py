@@ -19,12 +19,12 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ingest.lake.delta.delta_log import commit_name
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
-from ingest.table import LakeTable
-from ingest.table_log import commit_name
 from ingest.targets import mirror
 
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")

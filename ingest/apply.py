@@ -19,9 +19,10 @@ from ingest.arrow.change_facts import before
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
-from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Pipeline
-from ingest.direct import DirectTable
+from ingest.lake.delta.commit import Committer, Identity, sibling
+from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.storage import within_delta_rs_s_reach
 from ingest.merging import Merging, Source
 from ingest.model.failpoints import reached
@@ -39,7 +40,6 @@ from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Applied, Step, TableFacts, steps, without_void
-from ingest.table import LakeTable
 
 MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own

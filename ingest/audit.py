@@ -21,12 +21,12 @@ from pyspark.sql import functions as F
 from ingest import fingerprint, kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, delivered
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.model.topics import TableId, captured
 from ingest.schema.mysql_types import Column, UnknownType, column_type
-from ingest.table import LakeTable
 from ingest.verdict import (
     BucketSums,
     Difference,

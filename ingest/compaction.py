@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from arro3.core import RecordBatch, Table
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest import table_log
-from ingest.direct import DirectTable, write_new
+from ingest.lake.delta import delta_log
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.delta_rs_table import DirectTable, write_new
+from ingest.lake.delta.delta_snapshot import LiveFile
 from ingest.layout import DataFile, Rewrite
 from ingest.model.failpoints import reached
 from ingest.model.names import quoted_for_delta_rs
-from ingest.table_log import Action
-from ingest.table_state import LiveFile
 
 
 def files(direct: DirectTable, column: str | None) -> list[DataFile]:
@@ -47,7 +47,7 @@ def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str]) -> bool:
     with direct.scratch(gone) as work:
         for part in _sorted(work.as_it_was(), rewrite, key):
             write_new(work, part)
-        now = table_log.now_ms()
+        now = delta_log.now_ms()
         added = [action["add"] for action in work.done(now)[1] if "add" in action]
         held = sum(LiveFile(add).rows or 0 for add in added)
         if held != rewrite.rows:  # by the files' own statistics

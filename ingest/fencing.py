@@ -6,10 +6,10 @@ from pyspark.sql import SparkSession
 
 from ingest import startup
 from ingest.apply import MIRROR
-from ingest.commit import Committer
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
-from ingest.table import LakeTable
 
 
 def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Committer) -> None:

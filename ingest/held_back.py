@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
-from ingest.commit import Committer, Identity
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
-from ingest.table import LakeTable
 from ingest.targets import multiset
 
 OTHER_COLUMNS = "other columns"

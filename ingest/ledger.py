@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest.delta_sql import queried
+from ingest.lake.delta.delta_sql import queried
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ingest import table_log
 from ingest.compaction import compact, files
-from ingest.direct import DirectTable
+from ingest.lake.delta import delta_log
+from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.files.storage import LocalFiles, local_folder
 from ingest.layout import Look, Written, choose
 from ingest.model.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
@@ -129,7 +129,7 @@ class Maintenance:
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
         known.cut_at = newest
-        return table_log.cut(local_folder(direct.path), versions) > 0
+        return delta_log.cut(local_folder(direct.path), versions) > 0
 
     def _kept(self, direct: DirectTable) -> tuple[int, int]:
         """Hours that a table's versions stay readable, and how many do at most."""

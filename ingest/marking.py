@@ -22,13 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from ingest import deletion_vector, footers, statistics, table_log
-from ingest.deletion_vector import FEATURE, PROPERTY
-from ingest.direct import DirectTable, typed, write_new
 from ingest.engine import MAX_MARKS, marks_pay
+from ingest.lake.delta import deletion_vector, delta_log, parquet_footers, statistics
+from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.delta_rs_table import DirectTable, typed, write_new
+from ingest.lake.delta.delta_snapshot import TableState
 from ingest.model.names import RESERVED_COLUMN
-from ingest.table_log import Action
-from ingest.table_state import TableState
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
             return because
         if added:
             write_new(work, typed(rows.take(pa.array(added, pa.int64())), schema))
-        now = table_log.now_ms()
+        now = delta_log.now_ms()
         info = {"timestamp": now, "operation": "MERGE", "operationParameters": {}}
         _, written = work.done(now)
         actions = [
@@ -161,7 +161,7 @@ def _enabled(state: TableState) -> list[Action]:
 def _marked(state: TableState, path: str, gone: BitMap) -> Action:
     """The file again. Its statistics are those of all its rows, so they bound what is left."""
     known = state.columns
-    exact = footers.decimals(state.folder / unquote(path), statistics.wide(known))
+    exact = parquet_footers.decimals(state.folder / unquote(path), statistics.wide(known))
     add = statistics.corrected(state.files[path].add, known, exact)
     return {
         "add": {

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
 from ingest.pipeline import Batches
 from ingest.progress import Refuse, Start, decide
-from ingest.table import LakeTable
 from ingest.upgrade import Upgrade
 
 

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest import collected, marking
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
-from ingest.commit import Committer, Identity, sibling
 from ingest.config.pipeline_file import Wanted
-from ingest.direct import DirectTable, within_reach
 from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
+from ingest.lake.delta.commit import Committer, Identity, sibling
+from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
-from ingest.table import LakeTable
 from ingest.targets import mirror, multiset
 from ingest.targets.mirror import MergePlan
 

@@ -22,9 +22,9 @@ from ingest.changes import restarted_snapshots
 from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import TableBatch
-from ingest.commit import Committer, Identity
 from ingest.config.pipeline_file import Pipeline
 from ingest.held_back import HeldBack
+from ingest.lake.delta.commit import Committer, Identity
 from ingest.maintenance import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch

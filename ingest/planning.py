@@ -20,6 +20,7 @@ from ingest import connector, kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
+from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger
@@ -27,7 +28,6 @@ from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
-from ingest.table_state import asked_of_writers
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 """Delta's own names of types to Spark's, where they differ."""

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ingest.commit import Committer, Identity
-from ingest.direct import DirectTable
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model import manifest
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path, scratch_path
 from ingest.schema.delta_types import fields_json
-from ingest.table import LakeTable
 
 _ONE_ROW = WriterProperties(
     compression="UNCOMPRESSED",

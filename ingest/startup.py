@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from ingest import foreign
 from ingest.config.pipeline_file import Pipeline
-from ingest.direct import within_reach
+from ingest.lake.delta import other_writers
+from ingest.lake.delta.delta_rs_table import within_reach
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.storage import Storage
 from ingest.ledger import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
@@ -27,7 +28,6 @@ from ingest.model.names import (
 )
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.model.topics import TableId
-from ingest.table import LakeTable
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""
@@ -189,7 +189,7 @@ def _look(
     known = state.version if state else -1
     if name.startswith(f"{INTERNAL_FOLDER}/"):
         known = max(known, version - 8)  # a batch adds one version to it, a take-over another
-    happened = foreign.since(log, known)
+    happened = other_writers.since(log, known)
     # Commits that the manifest knows are of batches that are published; only those after it say more.
     left = table.markers() if happened.markers is None else happened.markers
     markers = {

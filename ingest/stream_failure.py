@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from ingest.foreign import ForeignCommitError
+from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.pipeline import StaleCheckpointError
 

@@ -21,9 +21,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import footers, statistics, table_log
-from ingest.commit import Committer, Identity
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta import delta_log, parquet_footers, statistics
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_log import UnknownLogError
+from ingest.lake.delta.delta_snapshot import TableState
+from ingest.lake.delta.spark_table import Description, LakeTable
 from ingest.lake.files.storage import files_at, local_folder, within_delta_rs_s_reach
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
@@ -40,9 +43,6 @@ from ingest.model.topics import TableId
 from ingest.ports import Schemas
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
-from ingest.table import Description, LakeTable
-from ingest.table_log import UnknownLogError
-from ingest.table_state import TableState
 from ingest.targets import multiset
 
 _DONE = "done.json"
@@ -171,7 +171,7 @@ class Upgrade:
         if files:
             self.committer.refuse_lost()
             marker = Marker(self.committer.term, 0, 1)
-            now = table_log.now_ms()
+            now = delta_log.now_ms()
             txn = {"appId": self._app(name, str(state.version)), "version": marker.version}
             info = {"timestamp": now, "operation": "CORRECT STATISTICS", "operationParameters": {}}
             actions = [
@@ -179,7 +179,7 @@ class Upgrade:
                 {"txn": {**txn, "lastUpdated": now}},
                 *files,
             ]
-            if not table_log.write(folder, state.version + 1, actions):
+            if not delta_log.write(folder, state.version + 1, actions):
                 return True  # somebody else was faster; what that means is decided anew
             self._corrected.add(name)
         _checkpoint(folder)
@@ -213,15 +213,15 @@ def has_microseconds(versions: Iterable[SchemaVersion]) -> bool:
     )
 
 
-def corrected(state: TableState) -> list[table_log.Action]:
+def corrected(state: TableState) -> list[delta_log.Action]:
     """The entries of files whose statistics are not what they should be, as they should be: the same files with the
     same deleted rows, so nothing is removed and no data changes.
     """
     known = statistics.columns(state.metadata["schemaString"])
-    wide, found = statistics.wide(known), list[table_log.Action]()
+    wide, found = statistics.wide(known), list[delta_log.Action]()
     for one in state.files.values():
         try:
-            exact = footers.decimals(state.folder / unquote(one.path), wide)
+            exact = parquet_footers.decimals(state.folder / unquote(one.path), wide)
         except OSError:  # not there: nobody can read it
             exact = {}
         add = statistics.corrected(one.add, known, exact)
@@ -230,7 +230,7 @@ def corrected(state: TableState) -> list[table_log.Action]:
     return found
 
 
-def _said(add: table_log.Action) -> Any:
+def _said(add: delta_log.Action) -> Any:
     """An entry's statistics, whatever the order; numbers with a fraction as text, as -0.0 equals 0.0."""
     return json.loads(add.get("stats") or "{}", parse_float=str)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest.delta_sql import queried
+from ingest.lake.delta.delta_sql import queried
 from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
 

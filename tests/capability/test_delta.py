@@ -3,7 +3,7 @@
 import pytest
 from delta.tables import DeltaTable
 
-from ingest.commit import sibling
+from ingest.lake.delta.commit import sibling
 from ingest.schema.evolution import _delta_widens as delta_widens
 from ingest.schema.evolution import _widens as widens
 from ingest.schema.mysql_types import Column
@@ -56,7 +56,7 @@ def test_merge_takes_its_identity_from_the_session_of_the_target(spark, path):
         )
 
     merge(spark)
-    from ingest.table import LakeTable
+    from ingest.lake.delta.spark_table import LakeTable
 
     assert LakeTable(spark, path).committed("a") is None
     merge(session)
@@ -72,7 +72,7 @@ def test_a_sibling_session_has_settings_of_its_own(spark):
 
 
 def test_an_empty_merge_still_commits_its_marker(spark, path):
-    from ingest.table import LakeTable
+    from ingest.lake.delta.spark_table import LakeTable
 
     session = sibling(spark)
     session.conf.set(APP, "a")

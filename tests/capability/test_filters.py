@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ingest import statistics, table_log, upgrade
-from ingest.table_state import TableState
+from ingest import upgrade
+from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta.delta_snapshot import TableState
 from tests.outside import tables
 from tests.outside.filters import differences, passed_over, refusals
 from tests.outside.log import Log
@@ -105,7 +106,7 @@ def test_filters_of_a_lake_that_an_earlier_commit_filled_find_every_row_once_it_
     assert all(wrong[one] for one in OTHERS), "the lake is not the one that it should be"
     assert Log.read(path).falsehoods()
     state = TableState.read(path)
-    assert table_log.write(path, state.version + 1, upgrade.corrected(state))
+    assert delta_log.write(path, state.version + 1, upgrade.corrected(state))
     for _ in range(2):
         assert missed(path, asked) == dict.fromkeys(OTHERS, 0)
         assert Log.read(path).falsehoods() == []
@@ -148,7 +149,7 @@ def changed(lake, change):
         "schemaString": json.dumps(schema),
         "configuration": {**state.configuration, **mapped},
     }
-    assert table_log.write(lake.path, lake.table.version() + 1, [*actions, {"metaData": metadata}])
+    assert delta_log.write(lake.path, lake.table.version() + 1, [*actions, {"metaData": metadata}])
     lake.table.version()
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.commit import Committer, Identity
-from ingest.direct import DirectTable
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.marking import mark
 from ingest.schema import evolution
-from ingest.table import LakeTable
 from tests.outside.packages import installed
 from tests.spark.test_evolve import column, version
 

@@ -23,10 +23,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, compaction, layout, maintenance, pipeline, scratch, startup
-from ingest.commit import Committer
+from ingest import apply, compaction, layout, maintenance, pipeline, startup
 from ingest.config import pipeline_file
-from ingest.delta_sql import queried
+from ingest.lake.delta import workspace
+from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.mending import mended
 from ingest.model.manifest import Place
@@ -198,7 +199,7 @@ class SparkTarget:
                     patch.object(pipeline, "reached", dying(crash)),
                     patch.object(apply, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
-                    patch.object(scratch, "reached", dying(crash)),
+                    patch.object(workspace, "reached", dying(crash)),
                 ):
                     self._apply(ends)
             except Crash:

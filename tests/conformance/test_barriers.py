@@ -7,12 +7,12 @@ from unittest.mock import patch
 import pytest
 
 from ingest import apply
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.ledger import Ledger
 from ingest.model.names import STEP_BITS, Marker
 from ingest.model.position import Position
 from ingest.model.specification import row
 from ingest.schema.steps import without_void
-from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert, read, truncate
 from tests.conformance.targets import Crash, OneTable, SparkTarget, created

@@ -12,19 +12,10 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import (
-    apply,
-    collected,
-    commit,
-    compaction,
-    deletion_vector,
-    marking,
-    progress,
-    states,
-    table_state,
-)
+from ingest import apply, collected, compaction, marking, progress, states
 from ingest.arrow import change_facts, record_reader
 from ingest.changes import dedup, envelope, restarted_snapshots
+from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
@@ -323,7 +314,7 @@ MUTANTS = [
     ),
     Mutant(
         "a file that holds a key of the batch is passed over",
-        table_state,
+        delta_snapshot,
         "_may_hold",
         lambda _: lambda *_: False,
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from ingest.delta_sql import queried
+from ingest.lake.delta.delta_sql import queried
 from ingest.ledger import Ledger
 from ingest.local.stack import Stack
 from ingest.model.position import Position

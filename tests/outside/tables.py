@@ -20,10 +20,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import compaction
-from ingest.commit import Committer, Identity
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.layout import Rewrite
 from ingest.merging import spark_merge
-from ingest.table import LakeTable
 from ingest.targets import mirror
 from tests.outside.predicates import Column, Predicate
 from tests.outside.values import KINDS, hostile

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ingest.commit import Committer, Identity, sibling
+from ingest.lake.delta.commit import Committer, Identity, sibling
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.errors import IngestError
 from ingest.model.names import Marker
-from ingest.table import LakeTable
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from chispa import assert_df_equality
 from deltalake import DeltaTable
 
 from ingest import layout, maintenance
-from ingest.commit import Committer, Identity
 from ingest.compaction import compact, files
-from ingest.direct import DirectTable
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_log import cut
+from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.layout import Rewrite
 from ingest.maintenance import Maintenance
 from ingest.model.names import quoted_for_delta_rs
-from ingest.table import LakeTable
-from ingest.table_log import cut
 from ingest.targets import mirror
 from tests.spark.test_direct import (
     APP,

@@ -9,10 +9,12 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest.commit import Committer, Identity
-from ingest.direct import CHECKPOINT_EVERY, DirectTable
 from ingest.engine import WRITABLE, may_prune
-from ingest.foreign import ForeignCommitError
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY, DirectTable
+from ingest.lake.delta.delta_snapshot import TableState
+from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.marking import mark
 from ingest.merging import Merging, Source, spark_merge
@@ -22,8 +24,6 @@ from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column, column_type
-from ingest.table import LakeTable
-from ingest.table_state import TableState
 from ingest.targets import mirror
 
 APP = "ingest/p/c/d.t/mirror"

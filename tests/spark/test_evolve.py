@@ -4,7 +4,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
-from ingest.commit import Committer, Identity
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.names import Marker
 from ingest.model.position import Position
@@ -12,7 +13,6 @@ from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
-from ingest.table import LakeTable
 from ingest.targets.multiset import META_TYPE, content
 
 APP = "ingest/p/c/d.t/mirror"

@@ -8,7 +8,8 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from ingest.changes import dedup, envelope, row_images
-from ingest.commit import Committer, Identity
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.merging import Merging, Source
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
@@ -16,7 +17,6 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.source import SCHEMA
-from ingest.table import LakeTable
 from tests.support.events import message
 
 V = "_op"  # as an engineer might name a column, too

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from ingest import read_back
-from ingest.commit import Committer
+from ingest.lake.delta import read_back
+from ingest.lake.delta.commit import Committer
 from tests.outside import tables
 from tests.outside.filters import READERS as OTHERS
 from tests.outside.filters import differences

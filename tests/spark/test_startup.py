@@ -3,9 +3,9 @@
 import pytest
 
 from ingest import startup
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.ledger import Ledger
 from ingest.model.position import Position
-from ingest.table import LakeTable
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert
 from tests.conformance.targets import SparkTarget

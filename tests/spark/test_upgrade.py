@@ -14,16 +14,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import startup, upgrade
-from ingest.commit import Committer
 from ingest.config import pipeline_file
-from ingest.delta_sql import queried
+from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.delta_sql import queried
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.ledger import Ledger
 from ingest.mending import mended
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
 from ingest.resync import Requests
-from ingest.table import LakeTable
 from ingest.targets import multiset
 from tests.conformance.targets import Crash, MemoryLog
 from tests.outside.log import Log

@@ -13,10 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
 from ingest import compaction, marking
-from ingest.direct import DirectTable
+from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.layout import Rewrite
 from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
-from ingest.table import LakeTable
 from ingest.targets import mirror
 
 _POSITION = pa.struct(

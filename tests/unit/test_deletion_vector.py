@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.deletion_vector import UnreadableError, file_of, inline, rows
+from ingest.lake.delta.deletion_vector import UnreadableError, file_of, inline, rows
 
 # As Delta's protocol and its Java and Rust kernels have it.
 KNOWN = {

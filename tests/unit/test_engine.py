@@ -17,9 +17,9 @@ from ingest.engine import (
     may_prune,
     read_in_driver,
 )
+from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.model.topics import TableId
 from ingest.planning import PipelinePlan
-from ingest.table_state import asked_of_writers
 
 SMALL = MergeFacts(
     reachable=True,

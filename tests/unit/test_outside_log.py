@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest import deletion_vector, statistics
+from ingest.lake.delta import deletion_vector, statistics
 from tests.outside import tables
 from tests.outside.log import Log
 from tests.outside.vectors import rows_of

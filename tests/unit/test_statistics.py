@@ -9,9 +9,9 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import statistics, table_log
+from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.files.storage import LocalFiles
-from ingest.table_state import TableState
 from tests.support.direct_lake import DirectLake
 
 SEPARATORS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
@@ -229,10 +229,10 @@ def test_new_bounds_are_exact_and_marks_keep_them(tmp_path):
 @pytest.mark.parametrize("torn", [b"", b"\n", b'{"add": {"path"', b'{"txn": {}}\n{"add"'])
 def test_a_torn_commit_is_not_a_version_without_actions(tmp_path, torn):
     lake = _filled(tmp_path, ["a"], "append")
-    (lake.path / table_log.commit_name(lake.table.version() + 1)).write_bytes(torn)
-    with pytest.raises(table_log.TornCommitError):
+    (lake.path / delta_log.commit_name(lake.table.version() + 1)).write_bytes(torn)
+    with pytest.raises(delta_log.TornCommitError):
         lake.table.version()
-    with pytest.raises(table_log.TornCommitError):
+    with pytest.raises(delta_log.TornCommitError):
         TableState.read(lake.path)
 
 
@@ -247,7 +247,7 @@ def test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found(tmp_pat
         field["metadata"] = {"delta.columnMapping.physicalName": field["name"]}
         field["name"] = swap.get(field["name"], field["name"])
     metadata = {**state.metadata, "schemaString": json.dumps(held)}
-    assert table_log.write(lake.path, lake.table.version() + 1, [{"metaData": metadata}])
+    assert delta_log.write(lake.path, lake.table.version() + 1, [{"metaData": metadata}])
     lake.table.version()
     update = lake.rows({"id": [1002], "legacy": [77]}, "u")
     assert len(lake.table.state.reached_by(update, ["id"])) == 1
@@ -257,7 +257,7 @@ def test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found(tmp_pat
 
 def _ascii(table, version, actions):
     text = "".join(json.dumps(action) + "\n" for action in actions)
-    return LocalFiles(str(table)).create(table_log.commit_name(version), text)
+    return LocalFiles(str(table)).create(delta_log.commit_name(version), text)
 
 
 def _untouched(add, *_):
@@ -266,15 +266,15 @@ def _untouched(add, *_):
 
 MUTANTS = {
     "lines end where Unicode has them end": (
-        (table_log, "lines", lambda text, _: list(map(json.loads, text.decode().splitlines()))),
+        (delta_log, "lines", lambda text, _: list(map(json.loads, text.decode().splitlines()))),
         lambda path: test_texts_with_line_separators_pass_through_every_kind_of_commit(path, "add"),
     ),
     "an empty commit is one without actions": (
-        (table_log, "lines", lambda text, _: [json.loads(one) for one in text.splitlines()]),
+        (delta_log, "lines", lambda text, _: [json.loads(one) for one in text.splitlines()]),
         lambda path: test_a_torn_commit_is_not_a_version_without_actions(path, b""),
     ),
     "commits are written in ASCII": (
-        (table_log, "write", _ascii),
+        (delta_log, "write", _ascii),
         lambda path: test_a_character_of_any_plane_is_found_by_a_filter(
             path, "𠮷野家", "add", True
         ),

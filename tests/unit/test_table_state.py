@@ -10,9 +10,9 @@ from deltalake.exceptions import TableNotFoundError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import table_log
-from ingest.table_log import UnknownLogError
-from ingest.table_state import LiveFile, TableState
+from ingest.lake.delta import delta_log
+from ingest.lake.delta.delta_log import UnknownLogError
+from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 
 KEYS = st.integers(-9, 9)
 _FIELD = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
@@ -50,17 +50,17 @@ def test_commits_that_come_are_taken_in(table):
     appended(table, 40)
     assert state.follow()
     assert (state.version, ranges(state)[-1]) == (4, (40, 42))
-    table_log.write(table, 5, [{"txn": {"appId": "a", "version": 7, "lastUpdated": 0}}])
+    delta_log.write(table, 5, [{"txn": {"appId": "a", "version": 7, "lastUpdated": 0}}])
     assert state.follow()
     assert state.markers == {"a": 7}
 
 
 def test_a_checkpoint_says_what_the_commits_before_it_said(table):
-    table_log.write(table, 3, [{"txn": {"appId": "a", "version": 7, "lastUpdated": 0}}])
+    delta_log.write(table, 3, [{"txn": {"appId": "a", "version": 7, "lastUpdated": 0}}])
     before = TableState.read(table)
     DeltaTable(table).create_checkpoint()
     for version in range(3):
-        (table / table_log.commit_name(version)).unlink()
+        (table / delta_log.commit_name(version)).unlink()
     assert TableState.read(table) == before
 
 
@@ -74,7 +74,7 @@ def test_a_table_made_again_is_not_taken_for_the_one_before(table):
 
 def test_a_log_with_a_hole_is_not_taken_for_one_that_ends_there(table):
     appended(table, 30)
-    (table / table_log.commit_name(2)).unlink()
+    (table / delta_log.commit_name(2)).unlink()
     with pytest.raises(UnknownLogError):
         TableState.read(table)
 
@@ -92,15 +92,15 @@ def test_a_log_that_lost_its_first_commits_and_its_last_checkpoint_s_name_is_sti
     appended(table, 30)
     (table / "_delta_log" / "_last_checkpoint").unlink()
     for version in range(2):
-        (table / table_log.commit_name(version)).unlink()
-    assert table_log.is_begun(table)
+        (table / delta_log.commit_name(version)).unlink()
+    assert delta_log.is_begun(table)
     assert len(TableState.read(table).files) == 4
 
 
 def test_no_table_is_said_to_be_none(tmp_path):
     with pytest.raises(TableNotFoundError):
         TableState.read(tmp_path)
-    assert not table_log.is_begun(tmp_path)
+    assert not delta_log.is_begun(tmp_path)
 
 
 @given(st.lists(st.tuples(KEYS, KEYS).map(sorted)), st.lists(KEYS, min_size=1))

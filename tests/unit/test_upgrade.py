@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest import statistics
-from ingest.table import Description
-from ingest.table_state import LiveFile, TableState
+from ingest.lake.delta import statistics
+from ingest.lake.delta.delta_snapshot import LiveFile, TableState
+from ingest.lake.delta.spark_table import Description
 from ingest.upgrade import corrected, has_microseconds, needs_hashing
 from tests.unit.test_catalog_and_steps import CREATE, T, catalog, column, record
 

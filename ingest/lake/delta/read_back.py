@@ -13,10 +13,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ingest import statistics
-from ingest.schema_commit import delta_log
-from ingest.table import LakeTable
-from ingest.table_log import Action
+from ingest.lake.delta import statistics
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.schema_commit import delta_log
+from ingest.lake.delta.spark_table import LakeTable
 
 _LOOK_BACK = 20
 """Versions among which a commit is looked for that was made before this job began."""

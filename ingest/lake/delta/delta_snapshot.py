@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from ingest import statistics, table_log
-from ingest.table_log import Action, Seen, TornCommitError, UnknownLogError
+from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta.delta_log import Action, Seen, TornCommitError, UnknownLogError
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
@@ -125,7 +125,7 @@ class TableState:
         found = cls(folder)
         found._begin()
         # Once, and not by name alone: where a log has a hole, what comes after it must not be taken for not there.
-        for number in range(found.version + 1, table_log.newest(folder) + 1):
+        for number in range(found.version + 1, delta_log.newest(folder) + 1):
             if not found._take_version(number):
                 raise UnknownLogError(f"version {number} is no longer there")
         if found.version < 0:
@@ -179,7 +179,7 @@ class TableState:
         return frozenset(feature for some in named for feature in some or ())
 
     def _take_version(self, number: int) -> bool:
-        actions = table_log.read(self.folder, number)
+        actions = delta_log.read(self.folder, number)
         if actions is not None:
             self._take(actions)
             self.version = number

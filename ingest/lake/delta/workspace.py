@@ -18,10 +18,10 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from ingest import deletion_vector, footers, statistics, table_log
+from ingest.lake.delta import deletion_vector, delta_log, parquet_footers, statistics
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.model.failpoints import reached
-from ingest.table_log import Action
-from ingest.table_state import LiveFile, TableState
 
 _LINK = "table"
 
@@ -43,7 +43,7 @@ def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator
                 (folder / vector).parent.mkdir(exist_ok=True)
                 if not (folder / vector).is_symlink():
                     (folder / vector).symlink_to(like.folder.absolute() / vector)
-        table_log.write(folder, 0, actions)
+        delta_log.write(folder, 0, actions)
         yield Scratch(folder, like)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -69,7 +69,7 @@ class Scratch:
     def done(self, now_ms: int) -> tuple[Action, list[Action]]:
         """What was done here, in terms of the real table: what the last commit says of itself, and the actions of all."""
         info, found, version = Action(), list[Action](), 1
-        while (actions := table_log.read(self._folder, version)) is not None:
+        while (actions := delta_log.read(self._folder, version)) is not None:
             version += 1
             for action in actions:
                 if "commitInfo" in action:
@@ -87,7 +87,7 @@ class Scratch:
         """A new file's entry, its bounds taken from the file where delta-rs's are not exact."""
         known = self._like.columns
         file = self._folder / unquote(add["path"])
-        exact = footers.decimals(file, statistics.wide(known))
+        exact = parquet_footers.decimals(file, statistics.wide(known))
         return statistics.true(add, known, exact)
 
     def commit(self, actions: Sequence[Action]) -> bool:
@@ -104,7 +104,7 @@ class Scratch:
             (table / path).parent.mkdir(exist_ok=True)
             shutil.move(self._folder / path, table / path)
         reached("files_written", 0, str(table))
-        done = table_log.write(table, self._version + 1, actions)
+        done = delta_log.write(table, self._version + 1, actions)
         if not done:
             for path in new:
                 (table / path).unlink()

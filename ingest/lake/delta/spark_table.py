@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import schema_commit
+from ingest.lake.delta import schema_commit
+from ingest.lake.delta.delta_log import commit_name, is_begun, lines
+from ingest.lake.delta.schema_commit import APP_ID, VERSION
 from ingest.lake.files.storage import Storage, local_folder, within_delta_rs_s_reach
 from ingest.model.names import (
     KEY_PROPERTY,
@@ -28,8 +30,6 @@ from ingest.schema.catalog import SchemaVersion
 from ingest.schema.delta_types import struct_json, type_json
 from ingest.schema.evolution import Field, InPlace
 from ingest.schema.mysql_types import column_type
-from ingest.schema_commit import APP_ID, VERSION
-from ingest.table_log import commit_name, is_begun, lines
 from ingest.targets import mirror, multiset
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest import statistics
+from ingest.lake.delta import statistics
 
 
 def decimals(file: Path, wanted: Collection[statistics.Path]) -> statistics.Exact:

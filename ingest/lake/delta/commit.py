@@ -15,14 +15,14 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ingest import foreign, read_back
-from ingest.foreign import ForeignCommitError
+from ingest.lake.delta import other_writers, read_back
+from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
 from ingest.model.start_facts import Foreign
 from ingest.schema.delta_types import fields_json
-from ingest.table import LakeTable
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Identity:
         return numbered(self.batch, self.step)
 
 
-class Target(foreign.Log, Protocol):
+class Target(other_writers.Log, Protocol):
     """What a commit goes to."""
 
     def committed(self, app_id: str) -> int | None:
@@ -150,7 +150,7 @@ class Committer:
         now = table.version()
         known = self._versions.get(table.path, now)
         if now != known:
-            found = foreign.since(table, known).foreign if now > known else None
+            found = other_writers.since(table, known).foreign if now > known else None
             if found or now < known:
                 raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
         return now

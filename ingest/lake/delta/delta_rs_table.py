@@ -18,17 +18,17 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
-from ingest import table_log
-from ingest.delta_sql import queried
-from ingest.foreign import ForeignCommitError
+from ingest.lake.delta import delta_log
+from ingest.lake.delta.delta_log import Action, UnknownLogError
+from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
+from ingest.lake.delta.delta_sql import queried
+from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
-from ingest.scratch import Scratch, scratch
-from ingest.table import LakeTable
-from ingest.table_log import Action, UnknownLogError
-from ingest.table_state import LiveFile, TableState, asked_of_writers
 from ingest.targets.mirror import MergePlan
 
 CHECKPOINT_EVERY = 20
@@ -74,7 +74,7 @@ class DirectTable:
         """See ``LakeTable.commits``."""
         folder = local_folder(self.path)
         for version in range(start, self.version() + 1):
-            yield version, table_log.read(folder, version) or []
+            yield version, delta_log.read(folder, version) or []
 
     def delta(self) -> Any:
         """The table as Spark's Delta has it."""
@@ -139,7 +139,7 @@ class DirectTable:
             if plan.update_when:
                 merger = merger.when_matched_update(plan.assignments, plan.update_when)
             done = merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()
-            info, actions = work.done(table_log.now_ms())
+            info, actions = work.done(delta_log.now_ms())
             if actions:
                 self.commit(work, info, actions, rows=int(done["num_output_rows"]))
 
@@ -154,7 +154,7 @@ class DirectTable:
                 return False
             if rows.num_rows:
                 write_new(work, typed(rows, schema))
-                self.commit(work, *work.done(table_log.now_ms()), rows=rows.num_rows)
+                self.commit(work, *work.done(delta_log.now_ms()), rows=rows.num_rows)
         return True
 
     def append(self, rows: pa.Table, how: WriterProperties = COMPRESSION) -> None:
@@ -164,7 +164,7 @@ class DirectTable:
         """
         with self.scratch(()) as work:
             write_new(work, rows, how)
-            self.commit(work, *work.done(table_log.now_ms()), rows=rows.num_rows)
+            self.commit(work, *work.done(delta_log.now_ms()), rows=rows.num_rows)
 
     def commit(self, work: Scratch, info: Action, actions: Sequence[Action], rows: int) -> None:
         """These actions as the next version, ``rows`` new rows among them; ``info``: what it says of itself.
@@ -179,7 +179,7 @@ class DirectTable:
         said = {**info, "readVersion": self.state.version}
         if note:
             said["userMetadata"] = note
-        txn = {"appId": app_id, "version": version, "lastUpdated": table_log.now_ms()}
+        txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
         done = work.commit([{"commitInfo": said}, {"txn": txn}, *actions])
         self._newest()
         if not done:
