@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import engine
 from ingest.arrow.change_facts import before
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.changes.restarted_snapshots import Cleanup
@@ -23,8 +22,9 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.engines import engine_choice
+from ingest.lake.engines.dispatch import Merging, Source
 from ingest.lake.files.storage import within_delta_rs_s_reach
-from ingest.merging import Merging, Source
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import (
@@ -79,7 +79,7 @@ class Applier:
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
         reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
-        return engine.collects(self._merging.wanted, reachable=reachable)
+        return engine_choice.collects(self._merging.wanted, reachable=reachable)
 
     @property
     def opened(self) -> list[DirectTable]:

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, states
+from ingest import states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
@@ -25,6 +25,7 @@ from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.held_back import HeldBack
 from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.engines import collected
 from ingest.maintenance import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch

@@ -18,9 +18,9 @@ from deltalake.exceptions import TableNotFoundError
 
 from ingest import connector, kafka, mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.engine import Choice, MergeFacts, choose
 from ingest.epoch_registry import EpochRegistry
 from ingest.lake.delta.delta_snapshot import asked_of_writers
+from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.ledger import Ledger

@@ -28,11 +28,11 @@ from ingest.binlog import MySqlLog
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector
 from ingest.delivery import await_delivery
-from ingest.engine import read_in_driver
 from ingest.epoch_registry import EpochRegistry
 from ingest.fencing import fence_every_target
 from ingest.kafka_log import KafkaLog
 from ingest.lake.delta.commit import Committer
+from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.ledger import Ledger

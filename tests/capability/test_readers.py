@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.marking import mark
+from ingest.lake.engines.merge_on_read import mark
 from ingest.schema import evolution
 from tests.outside.packages import installed
 from tests.spark.test_evolve import column, version

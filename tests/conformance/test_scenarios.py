@@ -12,10 +12,11 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import apply, collected, compaction, marking, progress, states
+from ingest import apply, compaction, progress, states
 from ingest.arrow import change_facts, record_reader
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
+from ingest.lake.engines import collected, merge_on_read
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
@@ -147,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are marked without a look at their own position",
-        marking,
+        merge_on_read,
         "_decide",
         lambda original: (
             lambda rows, held: original(rows, [replace(one, position=()) for one in held])
@@ -157,7 +158,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows that go are not marked",
-        marking,
+        merge_on_read,
         "_decide",
         lambda original: lambda *given: ({}, original(*given)[1]),
         "a_deleted_row_does_not_come_back_when_older_changes_are_sent_again",

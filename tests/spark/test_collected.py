@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import collected
 from ingest.changes import envelope, row_images
 from ingest.changes.table_batch import StepBatch, TableBatch
+from ingest.lake.engines import collected
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion

@@ -9,15 +9,15 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest.engine import WRITABLE, may_prune
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY, DirectTable
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.engines.dispatch import Merging, Source, spark_merge
+from ingest.lake.engines.engine_choice import WRITABLE, may_prune
+from ingest.lake.engines.merge_on_read import mark
 from ingest.lake.files.lease import LeaseLostError
-from ingest.marking import mark
-from ingest.merging import Merging, Source, spark_merge
 from ingest.model.names import Marker, quoted_for_delta_rs
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId

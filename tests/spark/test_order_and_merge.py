@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ingest.changes import dedup, envelope, row_images
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.merging import Merging, Source
+from ingest.lake.engines.dispatch import Merging, Source
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId

@@ -12,9 +12,10 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
-from ingest import compaction, marking
+from ingest import compaction
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.engines import merge_on_read
 from ingest.layout import Rewrite
 from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
 from ingest.targets import mirror
@@ -80,7 +81,7 @@ class DirectLake:
     def mark(self, values: dict[str, list[Any]]) -> None:
         """Rows are marked as deleted and written anew."""
         rows, key = self.rows(values, "u"), [next(iter(self.columns))]
-        assert self.step(lambda: marking.mark(self.table, rows, key, always=True))
+        assert self.step(lambda: merge_on_read.mark(self.table, rows, key, always=True))
 
     def compact(self) -> None:
         """All files become one."""

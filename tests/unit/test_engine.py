@@ -4,7 +4,8 @@ import pytest
 
 from ingest.cli.plans import plan_table
 from ingest.connector import Plan
-from ingest.engine import (
+from ingest.lake.delta.delta_snapshot import asked_of_writers
+from ingest.lake.engines.engine_choice import (
     MARKS_PAY,
     MAX_BYTES,
     MAX_MARKED,
@@ -17,7 +18,6 @@ from ingest.engine import (
     may_prune,
     read_in_driver,
 )
-from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.model.topics import TableId
 from ingest.planning import PipelinePlan
 

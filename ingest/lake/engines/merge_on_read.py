@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from ingest.engine import MAX_MARKS, marks_pay
 from ingest.lake.delta import deletion_vector, delta_log, parquet_footers, statistics
 from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DirectTable, typed, write_new
 from ingest.lake.delta.delta_snapshot import TableState
+from ingest.lake.engines.engine_choice import MAX_MARKS, marks_pay
 from ingest.model.names import RESERVED_COLUMN
 
 

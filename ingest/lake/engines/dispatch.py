@@ -9,14 +9,14 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import collected, marking
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Wanted
-from ingest.engine import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
 from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.engines import collected, merge_on_read
+from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
 from ingest.targets import mirror, multiset
@@ -81,7 +81,7 @@ class Merging:
             prune = names if may_prune(kinds) else ()
             if may_mark(self.wanted, facts, self.profile):
                 always = self.wanted == "deletion-vectors"
-                because = marking.mark(direct, mine, names, always=always)
+                because = merge_on_read.mark(direct, mine, names, always=always)
                 if because is not None:
                     return because
             reached = direct.state.reached_by(rows, prune)
