@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.spent import by_command
 from bench.stacks import fresh_stack
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from tests.kills.faults.kafka_side import send_again
 from tests.kills.lab import Lab

@@ -23,7 +23,7 @@ from bench.stacks import fresh_stack
 from ingest.config import pipeline_file
 from ingest.connector import Connector
 from ingest.demo.job import Job
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.errors import IngestError
 from ingest.progress_report import not_delivered, pending

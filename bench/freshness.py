@@ -35,7 +35,7 @@ from bench.drains import drain, fill, pipeline, refuse_different, source_rows
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.lake.delta.delta_log import is_there
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.manifest import Entry
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ingest import kafka
 from ingest.config.pipeline_file import Pipeline
 from ingest.fetch import Fetcher
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
 from ingest.model.start_facts import KafkaFacts
 from ingest.ports import Ranges

@@ -22,7 +22,7 @@ from ingest import fingerprint, kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, delivered
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.model.topics import TableId, captured

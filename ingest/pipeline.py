@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import states
 from ingest.apply import Applier, Work, further_numbers
 from ingest.awaited import Awaited
 from ingest.batch_report import BatchReport
@@ -26,6 +25,8 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.held_back import HeldBack
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import collected
+from ingest.lake.manifest import next_entry
+from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.maintenance import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch
@@ -37,7 +38,6 @@ from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.ports import Binlog, Log, Schemas
-from ingest.publishing import Publisher
 from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
 from ingest.retaking import Retaking
@@ -304,9 +304,9 @@ class Batches:
             watch.done("apply")
             if settled is not None:
                 self._held.settle(settled, identity)
-            names = states.unnamed(previous, touched)
+            names = next_entry.unnamed(previous, touched)
             entry = replace(
-                states.entry(
+                next_entry.entry(
                     previous,
                     note,
                     facts,

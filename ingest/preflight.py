@@ -10,7 +10,7 @@ from pathlib import Path
 from ingest import kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
 from ingest.model.errors import IngestError
 from ingest.model.names import table_folder

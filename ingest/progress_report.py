@@ -10,7 +10,7 @@ from ingest import kafka, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.lake.files.storage import is_local
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured

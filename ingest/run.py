@@ -35,7 +35,7 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.storage import Storage, files_at, is_local, within_delta_rs_s_reach
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.mending import mended
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError

@@ -15,7 +15,7 @@ from ingest.lake.delta import other_writers
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.files.storage import Storage
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
 from ingest.model.names import (
     INTERNAL_FOLDER,

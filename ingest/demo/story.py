@@ -23,7 +23,7 @@ from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
-from ingest.ledger import Ledger, age
+from ingest.lake.manifest.manifest_reader import Ledger, age
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack

@@ -28,7 +28,7 @@ from ingest.config import pipeline_file
 from ingest.lake.delta import workspace
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.mending import mended
 from ingest.model.manifest import Place
 from ingest.model.position import Position

@@ -8,7 +8,7 @@ import pytest
 
 from ingest import apply
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import STEP_BITS, Marker
 from ingest.model.position import Position
 from ingest.model.specification import row

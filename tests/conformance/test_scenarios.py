@@ -12,11 +12,12 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import apply, compaction, progress, states
+from ingest import apply, compaction, progress
 from ingest.arrow import change_facts, record_reader
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.lake.engines import collected, merge_on_read
+from ingest.lake.manifest import next_entry
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
@@ -287,7 +288,7 @@ MUTANTS = [
     ),
     Mutant(
         "the newest truncate is forgotten",
-        states,
+        next_entry,
         "table_states",
         lambda original: (
             lambda *given: {

@@ -4,7 +4,7 @@ import json
 
 from delta.tables import DeltaTable
 
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 
 
 def test_a_snapshot_over_many_batches_is_equal_and_every_tampering_is_named(cli, mysql, spark):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 
 COMPRESSED = "SET SESSION binlog_transaction_compression = ON"
 

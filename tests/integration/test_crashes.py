@@ -4,7 +4,7 @@ import shutil
 
 from deltalake import DeltaTable
 
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 
 
 def test_a_lost_checkpoint_is_rebuilt_and_a_row_never_seen_is_quarantined(cli, mysql):

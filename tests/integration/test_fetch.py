@@ -12,7 +12,7 @@ from ingest import fetch, kafka, source
 from ingest.ahead import Ahead, expected
 from ingest.config import pipeline_file
 from ingest.fetch import Fetcher, FetchError
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import filled, offsets_as_json, offsets_from_log
 from tests.support.server import Cli
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from ingest import kafka
 from ingest.config import pipeline_file
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 
 
 def until(fact, seconds=90.0):

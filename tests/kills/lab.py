@@ -27,7 +27,7 @@ from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered
 from ingest.demo.job import Job
 from ingest.first_file import First, write
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack

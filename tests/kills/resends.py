@@ -20,7 +20,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from ingest.lake.delta.delta_sql import queried
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.position import Position
 from tests.kills.lab import Lab

@@ -4,7 +4,7 @@ import pytest
 
 from ingest import startup
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert

@@ -18,7 +18,7 @@ from ingest.config import pipeline_file
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.mending import mended
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from ingest import kafka
 from ingest.connector import Connector
-from ingest.ledger import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger
 from tests.kills.faults.act import another, command, expect, fault, said, stop
 from tests.kills.lab import Lab
 from tests.support.cold import CONF
