@@ -17,10 +17,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import apply, held_back, pipeline, reading, session
+from ingest import apply, pipeline, reading, session
 from ingest.batch_report import BatchReport
 from ingest.config import pipeline_file
 from ingest.first_file import First, write
+from ingest.lake.quarantine import held_back
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.run import Run

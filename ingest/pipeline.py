@@ -22,11 +22,11 @@ from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
-from ingest.held_back import HeldBack
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import collected
 from ingest.lake.manifest import next_entry
 from ingest.lake.manifest.manifest_writer import Publisher
+from ingest.lake.quarantine.held_back import HeldBack
 from ingest.maintenance import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch

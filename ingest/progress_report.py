@@ -11,12 +11,12 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.lake.files.storage import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured
 from ingest.resync import Requests
 from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
-from ingest.waiting_list import Waiting, waiting_list
 
 
 @dataclass(frozen=True)

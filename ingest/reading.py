@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ingest import held_back, in_driver
+from ingest import in_driver
 from ingest.arrow.json_columns import Layout
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.changes.batch_facts import Counts
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
 from ingest.config.pipeline_file import Pipeline
-from ingest.held_back import HeldBack
 from ingest.in_driver import Read
+from ingest.lake.quarantine import held_back
+from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place, TableState, filled
 from ingest.model.start_facts import Note

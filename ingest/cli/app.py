@@ -235,8 +235,8 @@ def replay(
     """
     from ingest.cli.batches import BatchLines, waiting_lines
     from ingest.config.pipeline_file import load
+    from ingest.lake.quarantine.waiting_list import waiting_list
     from ingest.run import Run
-    from ingest.waiting_list import waiting_list
 
     pipeline = load(file)
     path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"

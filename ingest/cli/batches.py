@@ -13,8 +13,8 @@ from rich.text import Text
 from ingest.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.engines.engine_choice import FITS
+from ingest.lake.quarantine.waiting_list import Waiting
 from ingest.progress_report import ProgressReport
-from ingest.waiting_list import Waiting
 
 
 class BatchLines:

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from ingest import apply, pipeline
 from ingest.arrow import column_values
 from ingest.changes import row_images
+from ingest.lake.quarantine.waiting_list import waiting_list
 from ingest.model.position import Position
 from ingest.model.specification import row
-from ingest.waiting_list import waiting_list
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import delete, insert, truncate, update
 from tests.conformance.targets import Crash, SparkTarget, dying
