@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
 from ingest.config import pipeline_file
+from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
 from ingest.model.position import Position
@@ -32,7 +33,6 @@ from ingest.model.ties import Event
 from ingest.pipeline import Batches
 from ingest.resync import Requests
 from ingest.schema.catalog import Catalog
-from ingest.source import SCHEMA
 
 STOCK = {
     "spark.sql.shuffle.partitions": "200",

@@ -18,9 +18,10 @@ from pymysql.cursors import Cursor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import fingerprint, kafka, mysql
+from ingest import fingerprint, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, delivered
+from ingest.kafka import broker
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
@@ -125,7 +126,7 @@ class Audit:
     def _covers(self, entry: Entry, connector: Connector, target: mysql.Reached) -> bool:
         if not delivered(connector.offset(), target):
             return False
-        ends = kafka.end_offsets(self.pipeline, kafka.data_topics(self.pipeline))
+        ends = broker.end_offsets(self.pipeline, broker.data_topics(self.pipeline))
         applied = {place: end for place, (_, end) in entry.offsets.items()}
         return all(applied.get(place, 0) >= end for place, end in ends.items())
 

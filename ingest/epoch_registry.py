@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingest import kafka, mysql
+from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, Plan
+from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import Epoch, following
 from ingest.model.errors import Exit, IngestError
@@ -51,8 +52,8 @@ class EpochRegistry:
 
     def begin(self, server: str, reason: str, *, continues: bool) -> Epoch:
         """A new epoch from here on. The connector must be stopped."""
-        topics = [*kafka.data_topics(self.pipeline), self.pipeline.name]
-        ends = kafka.end_offsets(self.pipeline, topics)
+        topics = [*broker.data_topics(self.pipeline), self.pipeline.name]
+        ends = broker.end_offsets(self.pipeline, topics)
         epoch = following(self.known(), server, reason, ends, continues=continues)
         return self._add(epoch)
 

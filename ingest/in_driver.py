@@ -20,11 +20,11 @@ import pyarrow as pa
 from ingest.arrow import change_facts, record_reader
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
-from ingest.fetch import FetchError
+from ingest.kafka.fetch import FetchError
+from ingest.kafka.ports import Log, Ranges
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, Place, filled
 from ingest.model.topics import TableId
-from ingest.ports import Log, Ranges
 from ingest.schema.steps import TableFacts
 
 MAX_BYTES = 2**30

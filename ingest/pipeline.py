@@ -22,6 +22,7 @@ from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Binlog, Log, Schemas
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import collected
 from ingest.lake.manifest import next_entry
@@ -37,7 +38,6 @@ from ingest.model.names import app_id
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
-from ingest.ports import Binlog, Log, Schemas
 from ingest.reading import Reader, Reading
 from ingest.resync import Request, Requests
 from ingest.retaking import Retaking

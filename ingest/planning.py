@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import connector, kafka, mysql
+from ingest import connector, mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
+from ingest.kafka import broker
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
@@ -60,8 +61,8 @@ class PipelinePlan:
 
 def gather(pipeline: Pipeline) -> PipelinePlan:
     """Look, and change nothing. Raises :class:`IngestError` when a server is away."""
-    kafka.refuse_away(pipeline)
-    schemas = kafka.SchemaTopic(pipeline, EpochRegistry(pipeline).known())
+    broker.refuse_away(pipeline)
+    schemas = broker.SchemaTopic(pipeline, EpochRegistry(pipeline).known())
     try:
         schemas.read_to_end()
     finally:

@@ -7,9 +7,10 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from ingest import kafka, mysql
+from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
+from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
 from ingest.model.errors import IngestError
@@ -22,7 +23,7 @@ def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
     captured = mysql.refuse_unfit(pipeline.source, facts)
     mysql.refuse_unreadable(pipeline.source, captured)
     topics.refuse_collisions(pipeline.name, captured, pipeline.source.topic_names)
-    kafka.refuse_away(pipeline)
+    broker.refuse_away(pipeline)
     if not refuse_unwritable(pipeline.lake.path):
         refuse_shared_folders(captured)
     return captured
@@ -76,7 +77,7 @@ def refuse_unwritable(lake: str) -> bool:
 def refuse_away_lake(pipeline: Pipeline) -> None:
     """Before an audit: every part answers, and there is a lake to compare."""
     mysql.refuse_unfit(pipeline.source, mysql.server_facts(pipeline.source))
-    kafka.refuse_away(pipeline)
+    broker.refuse_away(pipeline)
     if Ledger(pipeline.lake.path).last() is not None:
         return
     begun = bool(EpochRegistry(pipeline).known())

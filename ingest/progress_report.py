@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ingest import kafka, mysql
+from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.connector import Connector, is_snapshotting, undelivered
+from ingest.kafka import broker
 from ingest.lake.files.storage import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
@@ -152,7 +153,7 @@ class ProgressReport:
 
 def gather(pipeline: Pipeline) -> ProgressReport:
     """Ask MySQL, Connect, Kafka and the manifest. Raises :class:`IngestError` when one is away."""
-    kafka.refuse_away(pipeline)
+    broker.refuse_away(pipeline)
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
     named = {gap.table for gap in (newest.gaps if newest else ())}
@@ -188,7 +189,7 @@ def not_delivered(pipeline: Pipeline) -> int | None:
 
 def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:
     """Per topic: Kafka's end minus what is applied (transaction markers count as records)."""
-    ends = kafka.end_offsets(pipeline, kafka.data_topics(pipeline))
+    ends = broker.end_offsets(pipeline, broker.data_topics(pipeline))
     applied = newest.ends if newest else {}
     for name, state in (newest.tables if newest else {}).items():
         if state.paused and newest:  # read, but what waits there is not applied

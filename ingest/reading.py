@@ -17,6 +17,7 @@ from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
 from ingest.config.pipeline_file import Pipeline
 from ingest.in_driver import Read
+from ingest.kafka.ports import Log, parts
 from ingest.lake.quarantine import held_back
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
@@ -24,7 +25,6 @@ from ingest.model.manifest import Entry, Place, TableState, filled
 from ingest.model.start_facts import Note
 from ingest.model.ties import Tie
 from ingest.model.topics import TableId
-from ingest.ports import Log, parts
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.set_aside import Spans

@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from ingest import kafka, mysql
+from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.epoch_registry import EpochRegistry
+from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
@@ -85,7 +86,7 @@ def request(
         epoch = newest_number(EpochRegistry(pipeline).known())
         below = Position(epoch, end.file, end.pos)
         place = (notification_topic(pipeline), 0)
-        heard = kafka.end_offsets(pipeline, [place[0]]).get(place, 0)
+        heard = broker.end_offsets(pipeline, [place[0]]).get(place, 0)
         made = [
             Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard)
             for name, kind in kinds.items()
@@ -194,8 +195,8 @@ class Requests:
         if not asked:
             return
         topic = signal_topic(self.pipeline)
-        kafka.ensure_topic(self.pipeline, topic)
-        producer = Producer(kafka.connection(self.pipeline), logger=kafka.Silent())
+        broker.ensure_topic(self.pipeline, topic)
+        producer = Producer(broker.connection(self.pipeline), logger=broker.Silent())
         for kind in sorted({one.kind for one in asked}):
             group = [one for one in asked if one.kind == kind]
             tables = sorted({_collection(one) for one in group})
@@ -265,13 +266,13 @@ class Requests:
         place = TopicPartition(topic, 0)
         try:
             if self._consumer is None:
-                consumer = kafka.client(self.pipeline, kafka.FOLLOWING)
+                consumer = broker.client(self.pipeline, broker.FOLLOWING)
                 if topic not in consumer.list_topics(timeout=10).topics:
                     consumer.close()
                     return
                 consumer.assign([TopicPartition(topic, 0, 0)])
                 self._consumer = consumer
-            for message in kafka.unread(self._consumer, place):
+            for message in broker.unread(self._consumer, place):
                 said = None if message.error() else message.value()
                 if said:
                     self._take(json.loads(said), message.offset() or 0)

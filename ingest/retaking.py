@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Binlog
 from ingest.model import ties
 from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.position import Position
 from ingest.model.ties import Doubt
 from ingest.model.topics import TableId, captured
-from ingest.ports import Binlog
 from ingest.reading import Reading
 from ingest.resync import Request, Requests
 from ingest.schema.set_aside import Spans

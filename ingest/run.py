@@ -21,8 +21,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import kafka, mysql, resync, session, source, startup
-from ingest.ahead import Ahead
+from ingest import mysql, resync, session, startup
 from ingest.batch_report import BatchReport
 from ingest.binlog import MySqlLog
 from ingest.config.pipeline_file import Pipeline
@@ -30,7 +29,9 @@ from ingest.connector import Connector
 from ingest.delivery import await_delivery
 from ingest.epoch_registry import EpochRegistry
 from ingest.fencing import fence_every_target
-from ingest.kafka_log import KafkaLog
+from ingest.kafka import broker, record_stream
+from ingest.kafka.kafka_log import KafkaLog
+from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files.lease import Lease, Term
@@ -116,7 +117,7 @@ class Run:
         """Everything that needs the lease."""
         connector = Connector(self.pipeline)
         epochs = EpochRegistry(self.pipeline)
-        kafka.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
+        broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
         supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
@@ -211,7 +212,7 @@ class Run:
         checkpoint = Storage(spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(spark, self.pipeline, checkpoint, ahead)
-        schemas = kafka.SchemaTopic(self.pipeline, epochs)
+        schemas = broker.SchemaTopic(self.pipeline, epochs)
         requests = resync.Requests(self.pipeline, self.say)
         batches = Batches(
             spark,
@@ -264,7 +265,7 @@ class Run:
     ) -> StartFacts:
         """The facts as they are now; what others did to the tables is decided upon from here."""
         committer.begin_anew()
-        places = kafka.partitions(self.pipeline)
+        places = broker.partitions(self.pipeline)
         return startup.gather(
             spark,
             self.pipeline,
@@ -299,7 +300,7 @@ class Run:
             return None
         ends = batches.newest.ends
         # Spark wants every partition named; -2 is its word for the earliest offset.
-        here = kafka.partitions(self.pipeline)
+        here = broker.partitions(self.pipeline)
         return offsets_as_json({place: ends.get(place, -2) for place in here})
 
     def _start(
@@ -323,7 +324,7 @@ class Run:
         self._failure.clear()
         self._over.clear()
         writer = (
-            source.records(spark, self.pipeline, starting)
+            record_stream.records(spark, self.pipeline, starting)
             .writeStream.foreachBatch(apply)
             .queryName(f"ingest-{self.pipeline.name}")
             .option("checkpointLocation", checkpoint_path(self.pipeline.lake.path))

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Schemas
 from ingest.lake.delta import delta_log, parquet_footers, statistics
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import UnknownLogError
@@ -40,7 +41,6 @@ from ingest.model.names import (
 )
 from ingest.model.start_facts import LakeFacts, StartFacts
 from ingest.model.topics import TableId
-from ingest.ports import Schemas
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
 from ingest.targets import multiset

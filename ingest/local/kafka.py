@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ingest.config.resources import resource
-from ingest.kafka import Silent
+from ingest.kafka.broker import Silent
 from ingest.local import artefacts, class_archive, process
 from ingest.local.java import java_binary
 from ingest.model.errors import Exit, IngestError

@@ -17,7 +17,7 @@ APPLICATION = "ingest"
 KEY_PROPERTY = "ingest.key"
 """Of a mirror: its key's columns, as JSON."""
 
-SOURCE_PROPERTY = "ingest.source"
+SOURCE_PROPERTY = "ingest.kafka.record_stream"
 """Of a mirror: the source's table."""
 
 

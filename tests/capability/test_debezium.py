@@ -6,9 +6,9 @@ import time
 import pytest
 from confluent_kafka import TopicPartition
 
-from ingest import kafka
 from ingest.config import pipeline_file
 from ingest.connector import Connector
+from ingest.kafka import broker
 from tests.support.server import Cli
 
 COLUMNS = (
@@ -48,7 +48,7 @@ def messages(stack, server, tmp_path_factory):
         "DELETE FROM cap.bag WHERE a = 1",
     )
     found: dict[str, list] = {}
-    consumer = kafka.client(pipeline)
+    consumer = broker.client(pipeline)
     wanted = {"cap": 10, "cap.cap.t": 8, "cap.cap.bag": 3}
     consumer.assign([TopicPartition(topic, 0, 0) for topic in wanted])
     while time.monotonic() < end and any(len(found.get(t, ())) < n for t, n in wanted.items()):

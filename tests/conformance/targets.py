@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest import apply, compaction, layout, maintenance, pipeline, startup
 from ingest.config import pipeline_file
+from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta import workspace
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
@@ -37,7 +38,6 @@ from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
 from ingest.resync import Requests
 from ingest.schema.catalog import Catalog
-from ingest.source import SCHEMA
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact

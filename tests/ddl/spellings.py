@@ -25,9 +25,10 @@ from typing import Any
 
 import pymysql
 
-from ingest import kafka, mysql
+from ingest import mysql
 from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered
+from ingest.kafka import broker
 from ingest.local.stack import Stack
 from ingest.model.names import quoted
 from ingest.model.topics import TableId
@@ -128,7 +129,7 @@ def streamed(stack: Stack, folder: Path, say: Any = print) -> tuple[list[Case], 
         target = mysql.reached(cursor)
         while not delivered(connector.offset(), target):
             _wait(connector, deadline)
-        schemas = kafka.SchemaTopic(pipeline)
+        schemas = broker.SchemaTopic(pipeline)
         schemas.read_to_end()
         current = {version.table: version for version in schemas.catalog.current()}
         told = mysql.told(cursor, list(current))

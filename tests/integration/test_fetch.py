@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ingest import fetch, kafka, source
-from ingest.ahead import Ahead, expected
 from ingest.config import pipeline_file
-from ingest.fetch import Fetcher, FetchError
+from ingest.kafka import broker, fetch, record_stream
+from ingest.kafka.fetch import Fetcher, FetchError
+from ingest.kafka.prefetch import Ahead, expected
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import filled, offsets_as_json, offsets_from_log
 from tests.support.server import Cli
@@ -44,16 +44,16 @@ def pipeline(stack, server, spark, tmp_path_factory):
 def ends_of(pipeline):
     """Where the topics end once all of it has come."""
     deadline, names = time.monotonic() + 60, ["fetch.fetch.a", "fetch.fetch.b"]
-    before, ends = {}, kafka.end_offsets(pipeline, names)
+    before, ends = {}, broker.end_offsets(pipeline, names)
     while min(ends.values()) < 13 or ends != before:  # 12 records each, and a marker at least
         assert time.monotonic() < deadline
         time.sleep(1)
-        before, ends = ends, kafka.end_offsets(pipeline, names)
+        before, ends = ends, broker.end_offsets(pipeline, names)
     return ends
 
 
 def spark_s(spark, pipeline, ranges):
-    rows = source.range_(spark, pipeline, ranges).collect()
+    rows = record_stream.range_(spark, pipeline, ranges).collect()
     return {(r.topic, r.partition, r.offset): (bytes(r.value), r.run) for r in rows}
 
 
@@ -198,7 +198,7 @@ def test_spark_shares_a_batch_s_limit_between_partitions_as_it_is_expected_to(
         few = pipeline.model_copy(update={"spark": settings})
         starts = {place: number for number, place in enumerate(sorted(ends))}
         query = (
-            source.records(spark, few, offsets_as_json(starts))
+            record_stream.records(spark, few, offsets_as_json(starts))
             .writeStream.format("noop")
             .option("checkpointLocation", str(tmp_path / str(limit)))
             .trigger(availableNow=True)
@@ -206,17 +206,17 @@ def test_spark_shares_a_batch_s_limit_between_partitions_as_it_is_expected_to(
         )
         assert query.awaitTermination(120)
         first = offsets_from_log((tmp_path / str(limit) / "offsets" / "0").read_text())
-        ranges = expected(starts, kafka.partitions(few), limit)
+        ranges = expected(starts, broker.partitions(few), limit)
         assert {place: end for place, (_, end) in ranges.items()} == first
 
 
 def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
     topic, place = "fetch.again.t", ("fetch.again.t", 0)
-    admin = AdminClient(kafka.connection(pipeline))
+    admin = AdminClient(broker.connection(pipeline))
 
     def made(values):
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-        producer = Producer(kafka.connection(pipeline))
+        producer = Producer(broker.connection(pipeline))
         for value in values:
             producer.produce(topic, value)
         assert producer.flush(30) == 0
@@ -225,7 +225,7 @@ def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
     ahead = begun(pipeline, topic)
     admin.delete_topics([topic])[topic].result(30)
     deadline = time.monotonic() + 60
-    while topic in kafka.data_topics(pipeline):
+    while topic in broker.data_topics(pipeline):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     made([b"new", b"new"])

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from deltalake import DeltaTable
 
-from ingest import kafka
 from ingest.config import pipeline_file
+from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 
 
@@ -82,7 +82,7 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
     assert "envelope" in row["reason"]
     newest = ledger.last()
     place = ("live.live.first", 0)
-    consumer = kafka.client(pipeline_file.load(file))
+    consumer = broker.client(pipeline_file.load(file))
     (committed,) = consumer.committed([TopicPartition(*place)], timeout=10)
     consumer.close()
     assert committed.offset == newest.offsets[place][1], "ordinary lag tools see what is applied"

@@ -22,11 +22,11 @@ import pymysql
 import yaml
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import kafka
 from ingest.config import pipeline_file
 from ingest.connector import Connector, delivered
 from ingest.demo.job import Job
 from ingest.first_file import First, write
+from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
@@ -329,7 +329,7 @@ class Lab:
         if not delivered(Connector(pipeline).offset(), target):
             return False
         entry = self.entry()
-        ends = kafka.end_offsets(pipeline, kafka.data_topics(pipeline))
+        ends = broker.end_offsets(pipeline, broker.data_topics(pipeline))
         return entry is not None and all(
             entry.ends.get(place, 0) >= end for place, end in ends.items()
         )

@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 
 from ingest.changes import envelope, row_images
 from ingest.changes.table_batch import StepBatch, TableBatch
+from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.engines import collected
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.steps import Step
-from ingest.source import SCHEMA
 from tests.support.events import message
 
 COLUMNS = (

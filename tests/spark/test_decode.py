@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.changes import envelope, row_images
+from ingest.kafka.record_stream import SCHEMA
 from ingest.model.epochs import Epoch
 from ingest.schema.mysql_types import Column
 from ingest.schema.type_table import ENTRIES
-from ingest.source import SCHEMA
 from tests.support.events import message, raw
 
 

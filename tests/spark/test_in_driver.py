@@ -18,12 +18,12 @@ from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
 from ingest.changes import batch_facts, dedup, envelope, row_images
 from ingest.changes.mysql_json import json_text
+from ingest.kafka.record_stream import SCHEMA
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.steps import TableFacts
-from ingest.source import SCHEMA
 from ingest.targets.mirror import mirror_source
 from tests.support.events import compact, enveloped, message, raw
 

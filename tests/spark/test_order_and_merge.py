@@ -8,6 +8,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from ingest.changes import dedup, envelope, row_images
+from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines.dispatch import Merging, Source
@@ -16,7 +17,6 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
-from ingest.source import SCHEMA
 from tests.support.events import message
 
 V = "_op"  # as an engineer might name a column, too

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ingest.arrow import change_facts
 from ingest.arrow.column_values import UnfitError
 from ingest.changes import batch_facts, dedup, envelope
+from ingest.kafka.record_stream import SCHEMA
 from ingest.model import ties
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import HighWater
@@ -21,7 +22,6 @@ from ingest.model.specification import row
 from ingest.model.ties import Tie
 from ingest.model.topics import TableId
 from ingest.resync import Requests
-from ingest.source import SCHEMA
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, delete, insert, update
 from tests.conformance.targets import SparkTarget

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from confluent_kafka import TopicPartition
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest import kafka
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import broker
 from ingest.model.names import RESERVED_COLUMN
 from ingest.sample.values import exact
 
@@ -42,8 +42,8 @@ def by_delta_rs(path: Path | str) -> pa.Table:
 
 def topic(pipeline: Pipeline, name: str) -> list[bytes]:
     """The values of all records of a topic's only partition."""
-    ends = kafka.end_offsets(pipeline, [name])
-    consumer = kafka.client(pipeline)
+    ends = broker.end_offsets(pipeline, [name])
+    consumer = broker.client(pipeline)
     place = TopicPartition(name, 0, 0)
     consumer.assign([place])
     found = []

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.ahead import expected
+from ingest.kafka.prefetch import expected
 from ingest.model.start_facts import KafkaFacts
 
 

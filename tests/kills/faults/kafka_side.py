@@ -13,8 +13,8 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from ingest import kafka
 from ingest.connector import Connector
+from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from tests.kills.faults.act import another, command, expect, fault, said, stop
 from tests.kills.lab import Lab
@@ -29,8 +29,8 @@ def retention_overtook(lab: Lab) -> str:
     topic = f"{lab.name}.{lab.name}.keyed"
     pipeline = lab.pipeline()
     time.sleep(5)  # until the connector has delivered them
-    end = kafka.end_offsets(pipeline, [topic])[(topic, 0)]
-    admin = AdminClient(kafka.connection(pipeline))
+    end = broker.end_offsets(pipeline, [topic])[(topic, 0)]
+    admin = AdminClient(broker.connection(pipeline))
     for future in admin.delete_records([TopicPartition(topic, 0, end)]).values():
         future.result(10)
     lab.start()
@@ -46,7 +46,7 @@ def topic_made_again(lab: Lab) -> str:
     lab.change()
     pipeline = lab.pipeline()
     topic = f"{lab.name}.{lab.name}.wide"
-    admin = AdminClient(kafka.connection(pipeline))
+    admin = AdminClient(broker.connection(pipeline))
     admin.delete_topics([topic])[topic].result(20)
     time.sleep(5)
     lab.change()
@@ -62,7 +62,7 @@ def hanging_transaction(lab: Lab) -> str:
     """A producer began, wrote, and is gone; another one aborted: neither's records are ever read."""
     topic = f"{lab.name}.{lab.name}.keyed"
     rejected = _rejected(lab)
-    connection = kafka.connection(lab.pipeline())
+    connection = broker.connection(lab.pipeline())
     for name, seconds in (("aborts", 60), ("hangs", 10)):
         producer = Producer(
             {
@@ -94,7 +94,7 @@ def partitions_added(lab: Lab) -> str:
     lab.change()
     lab.until_equal()
     topic = f"{lab.name}.{lab.name}.keyed"
-    admin = AdminClient(kafka.connection(lab.pipeline()))
+    admin = AdminClient(broker.connection(lab.pipeline()))
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
     lab.change()
     Connector(
@@ -129,7 +129,7 @@ def large_rows(lab: Lab) -> str:
         topic.add_incremental_config(
             ConfigEntry("max.message.bytes", "100000000", incremental_operation=to)
         )
-        admin = AdminClient(kafka.connection(other.pipeline()))
+        admin = AdminClient(broker.connection(other.pipeline()))
         for future in admin.incremental_alter_configs([topic]).values():
             future.result(20)
         other.settings["connect"] = {
@@ -149,7 +149,7 @@ def connect_topics_lost(lab: Lab) -> str:
     """Connect's own topics are gone: connector, offsets, status. It is made and filled again."""
     lab.kill("connect")
     lab.sql(f"DELETE FROM {lab.name}.keyed WHERE id = 14")
-    admin = AdminClient(kafka.connection(lab.pipeline()))
+    admin = AdminClient(broker.connection(lab.pipeline()))
     topics = [f"ingest-connect-{what}" for what in ("configs", "offsets", "status")]
     for future in admin.delete_topics(topics).values():
         future.result(20)
@@ -182,10 +182,10 @@ def sent_again_with_state(lab: Lab) -> str:
 def send_again(lab: Lab, topic: str, records: int) -> int:
     """Put the newest streamed records of a topic's first partition into it once more."""
     pipeline = lab.pipeline()
-    consumer = kafka.client(pipeline)
-    end = kafka.end_offsets(pipeline, [topic])[(topic, 0)]
+    consumer = broker.client(pipeline)
+    end = broker.end_offsets(pipeline, [topic])[(topic, 0)]
     consumer.assign([TopicPartition(topic, 0, max(0, end - records))])
-    producer = Producer(kafka.connection(pipeline))
+    producer = Producer(broker.connection(pipeline))
     sent = 0
     while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
         message = consumer.poll(1)

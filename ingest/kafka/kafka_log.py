@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import kafka, source
-from ingest.ahead import Ahead
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import broker, record_stream
+from ingest.kafka.ports import Ranges
+from ingest.kafka.prefetch import Ahead
 from ingest.lake.files.storage import Storage
 from ingest.model import manifest
 from ingest.model.manifest import Place
-from ingest.ports import Ranges
 
 
 class KafkaLog:
@@ -27,7 +27,7 @@ class KafkaLog:
         self._session = session
         self._pipeline = pipeline
         self._checkpoint = checkpoint
-        self._group = kafka.GroupOffsets(pipeline)
+        self._group = broker.GroupOffsets(pipeline)
         self._ahead = ahead
 
     def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
@@ -47,7 +47,7 @@ class KafkaLog:
 
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges."""
-        return source.range_(self._session, self._pipeline, ranges)
+        return record_stream.range_(self._session, self._pipeline, ranges)
 
     def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
         """The same, to the driver."""
@@ -55,11 +55,11 @@ class KafkaLog:
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""
-        return kafka.end_offsets(self._pipeline, topics)
+        return broker.end_offsets(self._pipeline, topics)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Kafka's own ids of topics."""
-        return kafka.topic_ids(self._pipeline, topics)
+        return broker.topic_ids(self._pipeline, topics)
 
     def publish(self, ends: Mapping[Place, int]) -> None:
         """Commit the consumer group's offsets: a batch is over."""

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from ingest import kafka
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import broker
+from ingest.kafka.ports import RUN_HEADER, Ranges
 from ingest.model.manifest import Place, filled
-from ingest.ports import RUN_HEADER, Ranges
 
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])
 """``run``: the connector run that wrote a snapshot's row, "" where its record names none; null where nobody looked,
@@ -76,7 +76,7 @@ class Fetcher:
         order. ``enough``: when it is set, what has come is handed over, and no more is fetched. Raises
         :class:`FetchError`.
         """
-        consumer = self._consumer = self._consumer or kafka.client(self._pipeline, _SETTINGS)
+        consumer = self._consumer = self._consumer or broker.client(self._pipeline, _SETTINGS)
         ends = {place: end for place, (_, end) in filled(ranges).items()}
         starts = [TopicPartition(*place, ranges[place][0]) for place in sorted(ends)]
         consumer.assign(starts)

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from ingest.changes.envelope import ENVELOPE
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import RUN_HEADER
 from ingest.model.manifest import Place, filled, offsets_as_json
 from ingest.model.topics import topic_pattern
-from ingest.ports import RUN_HEADER
 
 SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ingest import kafka
 from ingest.config.pipeline_file import Pipeline
-from ingest.fetch import Fetcher
+from ingest.kafka import broker
+from ingest.kafka.fetch import Fetcher
+from ingest.kafka.ports import Ranges
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
 from ingest.model.start_facts import KafkaFacts
-from ingest.ports import Ranges
 
 _MOST = 256 * 2**20
 """Bytes of records that are kept, some 440,000 of 600: what comes in the seconds of a start. With more of them Spark
@@ -88,7 +88,7 @@ class Ahead:
     def _usable(self, ranges: Ranges) -> dict[Place, _Stretch]:
         """What came of these ranges, in the topics that have their names now."""
         came = self._taken()
-        ids = kafka.topic_ids(self._pipeline, sorted({topic for topic, _ in came}))
+        ids = broker.topic_ids(self._pipeline, sorted({topic for topic, _ in came}))
         return {
             place: stretch
             for place, stretch in came.items()
@@ -109,7 +109,7 @@ class Ahead:
 
     def _fetch(self, topics: Collection[str]) -> None:
         newest = Ledger(self._pipeline.lake.path).last()
-        there = kafka.partitions(self._pipeline)
+        there = broker.partitions(self._pipeline)
         limit = self._pipeline.spark.max_changes_per_batch
         every = expected(newest.ends if newest else {}, there, limit)
         ranges = {place: range_ for place, range_ in every.items() if place[0] in topics}
