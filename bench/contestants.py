@@ -31,8 +31,8 @@ from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event
 from ingest.pipeline import Batches
-from ingest.resync import Requests
 from ingest.schema.catalog import Catalog
+from ingest.source.resync import Requests
 
 STOCK = {
     "spark.sql.shuffle.partitions": "200",

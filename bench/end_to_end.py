@@ -21,12 +21,12 @@ from bench.drains import change, fill, pipeline, refuse_different, source_rows
 from bench.spent import medians
 from bench.stacks import fresh_stack
 from ingest.config import pipeline_file
-from ingest.connector import Connector
 from ingest.demo.job import Job
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.errors import IngestError
 from ingest.progress_report import not_delivered, pending
+from ingest.source.connector import Connector
 
 CONTESTANTS = ("kafka", "ingest")
 

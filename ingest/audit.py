@@ -18,9 +18,8 @@ from pymysql.cursors import Cursor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import fingerprint, mysql
+from ingest import fingerprint
 from ingest.config.pipeline_file import Pipeline
-from ingest.connector import Connector, delivered
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -28,6 +27,8 @@ from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.model.topics import TableId, captured
 from ingest.schema.mysql_types import Column, UnknownType, column_type
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered
 from ingest.verdict import (
     BucketSums,
     Difference,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from ingest import mysql
 from ingest.config import pipeline_file
 from ingest.local.mysql import write_secret
 from ingest.local.stack import Stack
 from ingest.model import topics
 from ingest.model.errors import IngestError
+from ingest.source import mysql
 
 _TEMPLATE = """\
 # A pipeline of ingest. `ingest schema` prints every setting; `ingest run {file} --once` applies

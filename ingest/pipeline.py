@@ -39,13 +39,13 @@ from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.reading import Reader, Reading
-from ingest.resync import Request, Requests
 from ingest.retaking import Retaking
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.catalog import Catalog
 from ingest.schema.set_aside import Admission, Spans
 from ingest.schema.steps import Applied
-from ingest.second_look import SecondLook
+from ingest.source.definition_check import SecondLook
+from ingest.source.resync import Request, Requests
 from ingest.stages import Stopwatch
 
 

@@ -16,9 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from ingest import connector, mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.epoch_registry import EpochRegistry
 from ingest.kafka import broker
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
@@ -29,6 +27,8 @@ from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
+from ingest.source import connector, mysql
+from ingest.source.epoch_registry import EpochRegistry
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 """Delta's own names of types to Spark's, where they differ."""

@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.epoch_registry import EpochRegistry
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
 from ingest.model.errors import IngestError
 from ingest.model.names import table_folder
+from ingest.source import mysql
+from ingest.source.epoch_registry import EpochRegistry
 
 
 def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:

@@ -6,9 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.connector import Connector, is_snapshotting, undelivered
 from ingest.kafka import broker
 from ingest.lake.files.storage import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -16,8 +14,10 @@ from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured
-from ingest.resync import Requests
-from ingest.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.source import mysql
+from ingest.source.connector import Connector, is_snapshotting, undelivered
+from ingest.source.resync import Requests
+from ingest.source.supervisor import SILENT_AFTER, Action, Facts, diagnose
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from ingest.model.position import Position
 from ingest.model.ties import Doubt
 from ingest.model.topics import TableId, captured
 from ingest.reading import Reading
-from ingest.resync import Request, Requests
 from ingest.schema.set_aside import Spans
+from ingest.source.resync import Request, Requests
 
 
 @dataclass(frozen=True)

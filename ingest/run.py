@@ -21,13 +21,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import mysql, resync, session, startup
+from ingest import session, startup
 from ingest.batch_report import BatchReport
-from ingest.binlog import MySqlLog
 from ingest.config.pipeline_file import Pipeline
-from ingest.connector import Connector
-from ingest.delivery import await_delivery
-from ingest.epoch_registry import EpochRegistry
 from ingest.fencing import fence_every_target
 from ingest.kafka import broker, record_stream
 from ingest.kafka.kafka_log import KafkaLog
@@ -48,9 +44,14 @@ from ingest.model.topics import TableId
 from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
-from ingest.second_look import SecondLook
+from ingest.source import mysql, resync
+from ingest.source.binlog import MySqlLog
+from ingest.source.connector import Connector
+from ingest.source.definition_check import SecondLook
+from ingest.source.delivery import await_delivery
+from ingest.source.epoch_registry import EpochRegistry
+from ingest.source.supervisor import Supervisor
 from ingest.stream_failure import Again, again, spark_died
-from ingest.supervisor import Supervisor
 from ingest.upgrade import Upgrade
 
 _RESTARTS = 8

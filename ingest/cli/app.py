@@ -201,10 +201,10 @@ def resync(
     The pipeline's own grants are enough (SELECT on the table), and MySQL needs GTIDs. The running
     job, or the next one, brings it to its end; `ingest status` shows it until then.
     """
-    from ingest import resync as again
     from ingest.config.pipeline_file import load
     from ingest.model.errors import IngestError
-    from ingest.resnapshot import resnapshot
+    from ingest.source import resync as again
+    from ingest.source.resnapshot import resnapshot
 
     pipeline = load(file)
     if everything == bool(tables):

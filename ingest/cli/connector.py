@@ -10,8 +10,8 @@ from rich.table import Table
 
 from ingest.cli.screen import command, out, print_json, say
 from ingest.config.pipeline_file import load
-from ingest.connector import Connector, Plan
 from ingest.model.errors import Exit
+from ingest.source.connector import Connector, Plan
 
 app = typer.Typer(
     help="The Debezium connector, generated from the pipeline file.", no_args_is_help=True

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from ingest.config import pipeline_file
-from ingest.connector import Connector
 from ingest.kafka import broker
+from ingest.source.connector import Connector
 from tests.support.server import Cli
 
 COLUMNS = (

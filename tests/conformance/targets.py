@@ -36,8 +36,8 @@ from ingest.model.position import Position
 from ingest.model.specification import Row, mirror, row
 from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
-from ingest.resync import Requests
 from ingest.schema.catalog import Catalog
+from ingest.source.resync import Requests
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact

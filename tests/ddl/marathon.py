@@ -20,12 +20,12 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from ingest import mysql
 from ingest.local.stack import Stack
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId
 from ingest.schema.delta_types import type_json
 from ingest.schema.mysql_types import column_type
+from ingest.source import mysql
 from tests.ddl.histories import statements
 from tests.kills.lab import Lab, LabError
 

@@ -25,9 +25,7 @@ from typing import Any
 
 import pymysql
 
-from ingest import mysql
 from ingest.config import pipeline_file
-from ingest.connector import Connector, delivered
 from ingest.kafka import broker
 from ingest.local.stack import Stack
 from ingest.model.names import quoted
@@ -36,6 +34,8 @@ from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.ddl import column_changes
 from ingest.schema.definition_differences import differences
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered
 from tests.ddl.corpus import DEFAULTS, TABLES, TYPES
 from tests.support.server import Cli, Server
 

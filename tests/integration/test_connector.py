@@ -6,11 +6,11 @@ import time
 import httpx
 import pytest
 
-from ingest import mysql
 from ingest.config import pipeline_file
-from ingest.connector import Connector, delivered, offset_gtids
 from ingest.model.gtid import GtidSet
-from ingest.supervisor import Supervisor
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered, offset_gtids
+from ingest.source.supervisor import Supervisor
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import sys
 
 import psutil
 
-from ingest import mysql
 from ingest.config.pipeline_file import load
 from ingest.model.topics import TableId
+from ingest.source import mysql
 
 
 def test_its_java_has_one_compiler_where_spark_has_little_to_compute(cli, server, stack):

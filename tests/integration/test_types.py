@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from ingest import fingerprint, mysql
+from ingest import fingerprint
 from ingest.config import pipeline_file
 from ingest.model.topics import TableId
 from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, values
 from ingest.schema.mysql_types import column_type
 from ingest.schema.type_table import ENTRIES
+from ingest.source import mysql
 from tests.support import exact as found_exactly
 from tests.support.events import compact
 from tests.support.server import Cli, Server

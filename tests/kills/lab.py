@@ -23,7 +23,6 @@ import yaml
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.config import pipeline_file
-from ingest.connector import Connector, delivered
 from ingest.demo.job import Job
 from ingest.first_file import First, write
 from ingest.kafka import broker
@@ -32,8 +31,9 @@ from ingest.local import process
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.model.errors import IngestError
-from ingest.mysql import connected, reached
 from ingest.sample.values import exact
+from ingest.source.connector import Connector, delivered
+from ingest.source.mysql import connected, reached
 from tests.kills import hostile
 from tests.outside.log import Log, tables
 from tests.support import lake

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import psutil
 
-from ingest.connector import Connector
 from ingest.local.stack import Stack
+from ingest.source.connector import Connector
 from tests.kills.lab import Lab, LabError
 
 VICTIMS = ("driver", "connect", "kafka", "mysql")

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from ingest.model.position import Position
 from ingest.model.specification import row
-from ingest.resync import Requests
+from ingest.source.resync import Requests
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, change, delete, insert, read, update
 from tests.conformance.targets import SparkTarget

@@ -21,7 +21,7 @@ from ingest.model.position import Position
 from ingest.model.specification import row
 from ingest.model.ties import Tie
 from ingest.model.topics import TableId
-from ingest.resync import Requests
+from ingest.source.resync import Requests
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, delete, insert, update
 from tests.conformance.targets import SparkTarget

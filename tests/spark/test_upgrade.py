@@ -23,7 +23,7 @@ from ingest.mending import mended
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts
 from ingest.pipeline import Batches
-from ingest.resync import Requests
+from ingest.source.resync import Requests
 from ingest.targets import multiset
 from tests.conformance.targets import Crash, MemoryLog
 from tests.outside.log import Log

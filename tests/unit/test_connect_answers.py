@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from ingest import connector
 from ingest.config.pipeline_file import parse
-from ingest.connector import Connector
 from ingest.model.errors import IngestError
+from ingest.source import connector
+from ingest.source.connector import Connector
 
 PIPELINE = parse(
     """

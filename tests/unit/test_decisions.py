@@ -4,12 +4,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from ingest.connector import Status, delivered, plan_from
 from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.manifest import offsets_from_log, ranges
-from ingest.mysql import Reached
-from ingest.supervisor import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, Supervisor, diagnose
+from ingest.source.connector import Status, delivered, plan_from
+from ingest.source.mysql import Reached
+from ingest.source.supervisor import (
+    SILENT_AFTER,
+    UNKNOWN_AFTER,
+    Action,
+    Facts,
+    Supervisor,
+    diagnose,
+)
 from ingest.verdict import Difference, compare_rows, differing_buckets
 
 
@@ -130,7 +137,7 @@ def test_a_cause_that_needs_a_human_is_tried_once_more_since_the_human_may_have_
     clock, restarts = iter(range(0, 1000, 5)), []
     failed = Status("RUNNING", "FAILED", "A replica with the same server_uuid/server_id as this")
     connector = SimpleNamespace(name="shop", restart=lambda: restarts.append(1))
-    monkeypatch.setattr("ingest.supervisor.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("ingest.source.supervisor.time.monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(Supervisor, "_facts", lambda *_: Facts(failed, False, 0, 0))
     supervisor = Supervisor(connector, lambda _: None)
     supervisor.look()

@@ -3,7 +3,6 @@
 import pytest
 
 from ingest.cli.plans import plan_table
-from ingest.connector import Plan
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import (
     MARKS_PAY,
@@ -20,6 +19,7 @@ from ingest.lake.engines.engine_choice import (
 )
 from ingest.model.topics import TableId
 from ingest.planning import PipelinePlan
+from ingest.source.connector import Plan
 
 SMALL = MergeFacts(
     reachable=True,

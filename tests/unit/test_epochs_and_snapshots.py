@@ -16,9 +16,9 @@ from ingest.lake.manifest.next_entry import table_states
 from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
-from ingest.resync import Request
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, Attempt
+from ingest.source.resync import Request
 from tests.unit.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
 from tests.unit.test_start import entry
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pymysql
 import pytest
 
-from ingest import mysql
 from ingest.config.pipeline_file import Source
 from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
+from ingest.source import mysql
 
 SOURCE = Source.model_validate(
     {"mysql": "mysql://u@127.0.0.1:1", "password": {"env": "HOME"}, "tables": ["a.*"]}

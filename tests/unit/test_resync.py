@@ -2,10 +2,10 @@
 
 import pytest
 
-from ingest import resync
 from ingest.config.pipeline_file import parse
 from ingest.model.position import Position
-from ingest.resync import Request, Requests
+from ingest.source import resync
+from ingest.source.resync import Request, Requests
 
 
 class Wire(Requests):

@@ -13,9 +13,9 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from ingest.connector import Connector
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.source.connector import Connector
 from tests.kills.faults.act import another, command, expect, fault, said, stop
 from tests.kills.lab import Lab
 from tests.support.cold import CONF

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import httpx
 
-from ingest.connector import Connector, desired
 from ingest.local import process
 from ingest.local.mysql import ADMIN, PIPELINE, MySql, write_secret
+from ingest.source.connector import Connector, desired
 from tests.kills.faults.act import another, command, expect, fault, restart, said, stop, versions
 from tests.kills.lab import Lab
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.connector import Connector
-from ingest.epoch_registry import EpochRegistry
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import LocalFiles, is_local
 from ingest.model.names import lease_path
+from ingest.source import mysql
+from ingest.source.connector import Connector
+from ingest.source.epoch_registry import EpochRegistry
 
 
 def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:

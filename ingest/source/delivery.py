@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ingest import mysql
-from ingest.connector import Connector, delivered, undelivered
 from ingest.model.errors import IngestError
-from ingest.supervisor import Supervisor
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered, undelivered
+from ingest.source.supervisor import Supervisor
 
 _WORKER_RESTART = 60.0
 """Seconds that `--once` waits for a Connect worker that does not answer."""

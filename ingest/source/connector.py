@@ -24,7 +24,7 @@ from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
 from ingest.model.topics import include_expression
-from ingest.mysql import Reached
+from ingest.source.mysql import Reached
 
 _STRATEGIES = {
     "plain": "io.debezium.schema.DefaultTopicNamingStrategy",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.connector import Connector, Plan
 from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import Epoch, following
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import epochs_path
+from ingest.source import mysql
+from ingest.source.connector import Connector, Plan
 
 
 class EpochRegistry:

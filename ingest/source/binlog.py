@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.model.epochs import Epoch, newest_number
 from ingest.model.position import Position, file_number
 from ingest.model.ties import Event
+from ingest.source import mysql
 
 
 class MySqlLog:

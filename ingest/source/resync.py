@@ -18,9 +18,7 @@ from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
-from ingest.epoch_registry import EpochRegistry
 from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.epochs import newest_number
@@ -28,6 +26,8 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.source import mysql
+from ingest.source.epoch_registry import EpochRegistry
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from ingest import mysql
-from ingest.connector import Connector, Status, is_snapshotting, streaming_position
 from ingest.model.errors import Exit, IngestError
 from ingest.model.position import Position
+from ingest.source import mysql
+from ingest.source.connector import Connector, Status, is_snapshotting, streaming_position
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""

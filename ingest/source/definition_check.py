@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ingest import mysql
 from ingest.config.pipeline_file import Pipeline
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.resync import Requests, is_possible
 from ingest.schema import definition_differences
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.definition_differences import Told
+from ingest.source import mysql
+from ingest.source.resync import Requests, is_possible
 
 
 @dataclass
