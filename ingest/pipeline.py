@@ -28,7 +28,7 @@ from ingest.lake.engines import collected
 from ingest.lake.manifest import next_entry
 from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.quarantine.held_back import HeldBack
-from ingest.maintenance import Maintenance
+from ingest.maintenance.schedule import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch
 from ingest.model.errors import of_table

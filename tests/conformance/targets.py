@@ -23,13 +23,14 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, compaction, layout, maintenance, pipeline, startup
+from ingest import apply, pipeline, startup
 from ingest.config import pipeline_file
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta import workspace
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.maintenance import compaction, file_layout, schedule
 from ingest.mending import mended
 from ingest.model.manifest import Place
 from ingest.model.position import Position
@@ -52,7 +53,10 @@ _OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "re
 @contextmanager
 def eager_upkeep() -> Iterator[None]:
     """Tables are put in order after nearly every batch, which else takes many."""
-    with patch.object(maintenance, "LOOK_EVERY", 1), patch.multiple(layout, MANY_SMALL=2, WORTH=0):
+    with (
+        patch.object(schedule, "LOOK_EVERY", 1),
+        patch.multiple(file_layout, MANY_SMALL=2, WORTH=0),
+    ):
         yield
 
 

@@ -12,12 +12,13 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import apply, compaction, progress
+from ingest import apply, progress
 from ingest.arrow import change_facts, record_reader
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.lake.engines import collected, merge_on_read
 from ingest.lake.manifest import next_entry
+from ingest.maintenance import compaction
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row

@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import compaction
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines.dispatch import spark_merge
-from ingest.layout import Rewrite
+from ingest.maintenance import compaction
+from ingest.maintenance.file_layout import Rewrite
 from ingest.targets import mirror
 from tests.outside.predicates import Column, Predicate
 from tests.outside.values import KINDS, hostile

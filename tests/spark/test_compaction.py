@@ -11,14 +11,14 @@ import pytest
 from chispa import assert_df_equality
 from deltalake import DeltaTable
 
-from ingest import layout, maintenance
-from ingest.compaction import compact, files
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import cut
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.layout import Rewrite
-from ingest.maintenance import Maintenance
+from ingest.maintenance import file_layout, schedule
+from ingest.maintenance.compaction import compact, files
+from ingest.maintenance.file_layout import Rewrite
+from ingest.maintenance.schedule import Maintenance
 from ingest.model.names import quoted_for_delta_rs
 from ingest.targets import mirror
 from tests.spark.test_direct import (
@@ -155,14 +155,14 @@ def test_files_that_do_not_hold_the_rows_they_say_are_left_as_they_are(spark, sm
 def test_files_that_a_table_no_longer_has_are_not_written_anew(spark, small):
     direct = direct_of(small)
     direct.version()
-    gone = Rewrite((layout.DataFile("part-0.parquet", 1, 1),), 10, True)
+    gone = Rewrite((file_layout.DataFile("part-0.parquet", 1, 1),), 10, True)
     assert not compact(direct, gone, ("id",))
 
 
 def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeypatch):
-    monkeypatch.setattr(maintenance, "LOOK_EVERY", 2)
-    monkeypatch.setattr(layout, "MANY_SMALL", 2)
-    monkeypatch.setattr(layout, "WORTH", 0)
+    monkeypatch.setattr(schedule, "LOOK_EVERY", 2)
+    monkeypatch.setattr(file_layout, "MANY_SMALL", 2)
+    monkeypatch.setattr(file_layout, "WORTH", 0)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct, committer = direct_of(small), Committer(1)
     plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
@@ -182,9 +182,9 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
 def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
     spark, small, monkeypatch
 ):
-    monkeypatch.setattr(maintenance, "LOOK_EVERY", 1)
-    monkeypatch.setattr(layout, "QUIET", 3)
-    monkeypatch.setattr(layout, "SMALLEST", 1)
+    monkeypatch.setattr(schedule, "LOOK_EVERY", 1)
+    monkeypatch.setattr(file_layout, "QUIET", 3)
+    monkeypatch.setattr(file_layout, "SMALLEST", 1)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct = direct_of(small)
     left, right = sorted(files(direct, "id"), key=lambda one: one.low)
@@ -215,7 +215,7 @@ def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
 
 def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small, monkeypatch):
     lake, now = Path(small.path).parent, [1_000_000.0]
-    monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
+    monkeypatch.setattr(schedule.time, "time", lambda: now[0])
     asked = []
     direct = direct_of(small)
     monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
@@ -227,8 +227,8 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
 
 def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     lake, now, asked = Path(small.path).parent, [1_000_000.0], []
-    monkeypatch.setattr(maintenance.time, "time", lambda: now[0])
-    monkeypatch.setattr(maintenance, "manifest_path", lambda lake: small.path)
+    monkeypatch.setattr(schedule.time, "time", lambda: now[0])
+    monkeypatch.setattr(schedule, "manifest_path", lambda lake: small.path)
     direct = direct_of(small)
     monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     upkeep = Maintenance(str(lake), 168, 10_000)
@@ -246,7 +246,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct = direct_of(small)
     upkeep.between_batches([direct])
-    monkeypatch.setattr(maintenance.time, "time", lambda: 9e9)
+    monkeypatch.setattr(schedule.time, "time", lambda: 9e9)
     for _ in range(3):
         upkeep.between_batches([direct])
     (said,) = upkeep.done()

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
-from ingest import compaction
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines import merge_on_read
-from ingest.layout import Rewrite
+from ingest.maintenance import compaction
+from ingest.maintenance.file_layout import Rewrite
 from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
 from ingest.targets import mirror
 

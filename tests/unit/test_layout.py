@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.layout import (
+from ingest.maintenance.file_layout import (
     FINER,
     MANY_SMALL,
     MOST,

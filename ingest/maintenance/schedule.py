@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ingest.compaction import compact, files
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.files.storage import LocalFiles, local_folder
-from ingest.layout import Look, Written, choose
+from ingest.maintenance.compaction import compact, files
+from ingest.maintenance.file_layout import Look, Written, choose
 from ingest.model.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
 
 LOOK_EVERY = 4

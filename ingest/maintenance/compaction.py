@@ -15,7 +15,7 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DirectTable, write_new
 from ingest.lake.delta.delta_snapshot import LiveFile
-from ingest.layout import DataFile, Rewrite
+from ingest.maintenance.file_layout import DataFile, Rewrite
 from ingest.model.failpoints import reached
 from ingest.model.names import quoted_for_delta_rs
 

@@ -1,0 +1,1 @@
+"""What tables need beside their changes: files put in order, old versions removed."""
