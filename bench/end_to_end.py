@@ -25,7 +25,7 @@ from ingest.demo.job import Job
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.errors import IngestError
-from ingest.progress_report import not_delivered, pending
+from ingest.observe.pipeline_status import not_delivered, pending
 from ingest.source.connector import Connector
 
 CONTESTANTS = ("kafka", "ingest")

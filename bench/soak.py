@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 
 from ingest import session
-from ingest.audit import Audit
 from ingest.config import pipeline_file
 from ingest.demo.job import Job
 from ingest.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
+from ingest.observe.audit import Audit
 from ingest.sample import world
 from ingest.sample.traffic import Traffic
 from tests.outside import log

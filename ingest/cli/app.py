@@ -114,7 +114,7 @@ def plan(file: PipelineFile, as_json: Json = False) -> None:
     """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
     from ingest.cli.plans import plan_table
     from ingest.config.pipeline_file import load
-    from ingest.planning import gather
+    from ingest.observe.pipeline_plan import gather
 
     found = gather(load(file))
     if as_json:
@@ -135,7 +135,7 @@ def status(
     """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
     from ingest.config.pipeline_file import load
-    from ingest.progress_report import gather
+    from ingest.observe.pipeline_status import gather
 
     report = gather(load(file))
     if as_json:
@@ -161,9 +161,9 @@ def audit(
     Exit code 0 only when equal; 1 when something differs; 3 when no common position was had.
     """
     from ingest import session
-    from ingest.audit import Audit
-    from ingest.cli.verdicts import verdict_table
     from ingest.config.pipeline_file import load
+    from ingest.observe.audit import Audit
+    from ingest.observe.verdict_table import verdict_table
     from ingest.preflight import refuse_away_lake
 
     pipeline = load(file)

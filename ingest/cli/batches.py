@@ -14,7 +14,7 @@ from ingest.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.engines.engine_choice import FITS
 from ingest.lake.quarantine.waiting_list import Waiting
-from ingest.progress_report import ProgressReport
+from ingest.observe.pipeline_status import ProgressReport
 
 
 class BatchLines:

@@ -47,7 +47,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Say how the connector's *task* is. Exit code 4 unless it delivers."""
-    from ingest.progress_report import connector_health
+    from ingest.observe.pipeline_status import connector_health
 
     health = connector_health(load(file))
     if as_json:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ingest.planning import PipelinePlan
+from ingest.observe.pipeline_plan import PipelinePlan
 
 _STYLES = {
     "waits": "yellow",

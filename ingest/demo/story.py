@@ -17,8 +17,6 @@ import psutil
 from pyspark.sql import SparkSession
 
 from ingest import first_file, session
-from ingest.audit import Audit
-from ingest.cli.verdicts import verdict_table
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
@@ -29,10 +27,12 @@ from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import join
-from ingest.progress_report import not_delivered, pending
+from ingest.observe.audit import Audit
+from ingest.observe.pipeline_status import not_delivered, pending
+from ingest.observe.verdict import Verdict
+from ingest.observe.verdict_table import verdict_table
 from ingest.sample import world
 from ingest.sample.traffic import Traffic
-from ingest.verdict import Verdict
 
 _PATIENCE = 240.0
 _MID_BATCH = "table_committed@2:hold"

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ingest.progress_report import TableProgress
+from ingest.observe.pipeline_status import TableProgress
 
 
 @dataclass

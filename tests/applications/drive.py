@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import pymysql
 
-from ingest.audit import Audit
 from ingest.local.mysql import ADMIN
 from ingest.local.stack import Stack
+from ingest.observe.audit import Audit
 from tests.applications import orm, packages
 from tests.applications.applications import Application, Migrations, Script
 from tests.applications.oracle import ApplicationLab

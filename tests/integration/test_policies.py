@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.progress_report import gather
+from ingest.observe.pipeline_status import gather
 from tests.kills.lab import Lab
 from tests.support.lake import read
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ingest import fingerprint
 from ingest.config import pipeline_file
 from ingest.model.topics import TableId
+from ingest.observe import fingerprint
 from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, values
 from ingest.schema.mysql_types import column_type
 from ingest.schema.type_table import ENTRIES

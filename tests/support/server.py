@@ -13,9 +13,9 @@ from typing import Any
 
 import pymysql
 
-from ingest.audit import Audit
 from ingest.config import pipeline_file
 from ingest.local.stack import Stack
+from ingest.observe.audit import Audit
 from tests.support.cold import CONF
 
 

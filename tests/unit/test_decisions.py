@@ -7,6 +7,7 @@ import pytest
 from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.manifest import offsets_from_log, ranges
+from ingest.observe.verdict import Difference, compare_rows, differing_buckets
 from ingest.source.connector import Status, delivered, plan_from
 from ingest.source.mysql import Reached
 from ingest.source.supervisor import (
@@ -17,7 +18,6 @@ from ingest.source.supervisor import (
     Supervisor,
     diagnose,
 )
-from ingest.verdict import Difference, compare_rows, differing_buckets
 
 
 def test_ranges_start_where_the_batch_before_ended_and_new_partitions_at_their_first_offset():

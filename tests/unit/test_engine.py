@@ -18,7 +18,7 @@ from ingest.lake.engines.engine_choice import (
     read_in_driver,
 )
 from ingest.model.topics import TableId
-from ingest.planning import PipelinePlan
+from ingest.observe.pipeline_plan import PipelinePlan
 from ingest.source.connector import Plan
 
 SMALL = MergeFacts(

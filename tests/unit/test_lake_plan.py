@@ -1,9 +1,9 @@
 """`lake_plan`: what a pending DDL will do and cost, statement by statement."""
 
-from ingest.lake_plan import HeldTable, effects, of_patterns, of_policies
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.observe.lake_plan import HeldTable, effects, of_patterns, of_policies
 from ingest.schema.catalog import Catalog
 from ingest.schema.ddl_policy import Rules, governed
 

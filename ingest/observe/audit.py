@@ -18,7 +18,6 @@ from pymysql.cursors import Cursor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest import fingerprint
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import LakeTable
@@ -26,10 +25,8 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
 from ingest.model.topics import TableId, captured
-from ingest.schema.mysql_types import Column, UnknownType, column_type
-from ingest.source import mysql
-from ingest.source.connector import Connector, delivered
-from ingest.verdict import (
+from ingest.observe import fingerprint
+from ingest.observe.verdict import (
     BucketSums,
     Difference,
     TableResult,
@@ -37,6 +34,9 @@ from ingest.verdict import (
     compare_rows,
     differing_buckets,
 )
+from ingest.schema.mysql_types import Column, UnknownType, column_type
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered
 
 MOST_BUCKETS = 64
 """So many differing buckets of a table are fetched row by row, a quarter of it; then counting

@@ -22,9 +22,9 @@ from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
+from ingest.observe.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
 from ingest.source import connector, mysql

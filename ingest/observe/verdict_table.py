@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ingest.verdict import Verdict
+from ingest.observe.verdict import Verdict
 
 _HEADLINES = {
     "equal": ("green", "EQUAL: the lake holds exactly what MySQL holds"),
