@@ -17,8 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import apply, pipeline, reading, session
-from ingest.batch_report import BatchReport
+from ingest import session
+from ingest.batch import apply, micro_batch, reader
+from ingest.batch.batch_report import BatchReport
 from ingest.config import pipeline_file
 from ingest.first_file import First, write
 from ingest.lake.quarantine import held_back
@@ -30,12 +31,12 @@ from ingest.sample.traffic import Traffic
 from tests.support.server import Server
 
 STAGES = [
-    (reading.Reader, "read"),
+    (reader.Reader, "read"),
     (apply.Applier, "prepare"),
     (held_back.HeldBack, "take"),
-    (pipeline.Batches, "_apply_tables"),
-    (pipeline.Batches, "_publish"),
-    (pipeline.Batches, "apply"),
+    (micro_batch.Batches, "_apply_tables"),
+    (micro_batch.Batches, "_publish"),
+    (micro_batch.Batches, "apply"),
 ]
 
 

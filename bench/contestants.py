@@ -24,13 +24,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
+from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.ties import Event
-from ingest.pipeline import Batches
 from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
-from ingest.pipeline import Batches
 from ingest.progress import Refuse, Start, decide
 from ingest.upgrade import Upgrade
 

@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest import session, startup
-from ingest.batch_report import BatchReport
+from ingest.batch.batch_report import BatchReport
+from ingest.batch.micro_batch import Batches
 from ingest.config.pipeline_file import Pipeline
 from ingest.fencing import fence_every_target
 from ingest.kafka import broker, record_stream
@@ -41,7 +42,6 @@ from ingest.model.manifest import offsets_as_json
 from ingest.model.names import checkpoint_path, lease_path
 from ingest.model.start_facts import StartFacts
 from ingest.model.topics import TableId
-from ingest.pipeline import Batches
 from ingest.preflight import refuse_unfit
 from ingest.progress import Start
 from ingest.source import mysql, resync

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.model.errors import Exit, IngestError, table_of
-from ingest.pipeline import StaleCheckpointError
 
 
 @dataclass(frozen=True)

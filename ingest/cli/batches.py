@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ingest.batch_report import BatchReport
+from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.engines.engine_choice import FITS
 from ingest.lake.quarantine.waiting_list import Waiting

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest import in_driver
 from ingest.arrow.change_facts import before
 from ingest.arrow.json_columns import Layout
+from ingest.batch import arrow_reader
 from ingest.changes.row_images import RowSchema
 from ingest.lake.engines.collected import winners
 from ingest.model.manifest import Entry, HighWater, Place, TableState
@@ -56,7 +56,7 @@ class ReaderTarget:
         self.batches += 1
         ranges = {(_TOPIC, p): (self._ends[p], end) for p, end in enumerate(ends)}
         layouts = {_TOPIC: self._layout}
-        read, others = in_driver.read(self, ranges, layouts, {}, (), self._entry(), POOL)  # type: ignore[arg-type]
+        read, others = arrow_reader.read(self, ranges, layouts, {}, (), self._entry(), POOL)  # type: ignore[arg-type]
         assert not others, others
         self._ends = ends
         for table, facts in read.facts.items():

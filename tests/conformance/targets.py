@@ -23,7 +23,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import apply, pipeline, startup
+from ingest import startup
+from ingest.batch import apply, micro_batch
+from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta import workspace
@@ -36,7 +38,6 @@ from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.specification import Row, mirror, row
 from ingest.model.start_facts import KafkaFacts
-from ingest.pipeline import Batches
 from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
 from tests.conformance.histories import History, Record
@@ -164,7 +165,7 @@ class SparkTarget:
             )
         )
         self.batches: Batches | None = None
-        self.seen: list[pipeline.BatchReport] = []
+        self.seen: list[micro_batch.BatchReport] = []
         self.start()
 
     def start(self, *, from_beginning: bool = False) -> None:
@@ -200,7 +201,7 @@ class SparkTarget:
         if crash:
             try:
                 with (
-                    patch.object(pipeline, "reached", dying(crash)),
+                    patch.object(micro_batch, "reached", dying(crash)),
                     patch.object(apply, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
                     patch.object(workspace, "reached", dying(crash)),

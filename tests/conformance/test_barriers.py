@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ingest import apply
+from ingest.batch import apply
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import STEP_BITS, Marker

@@ -12,8 +12,9 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import apply, progress
+from ingest import progress
 from ingest.arrow import change_facts, record_reader
+from ingest.batch import apply
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.lake.engines import collected, merge_on_read

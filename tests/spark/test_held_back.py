@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import functions as F
 
-from ingest import apply, pipeline
 from ingest.arrow import column_values
+from ingest.batch import apply, micro_batch
 from ingest.changes import row_images
 from ingest.lake.quarantine.waiting_list import waiting_list
 from ingest.model.position import Position
@@ -102,7 +102,7 @@ def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake):
     with unreadable():
         lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
     with (
-        patch.object(pipeline, "reached", dying(place)),
+        patch.object(micro_batch, "reached", dying(place)),
         patch.object(apply, "reached", dying(place)),
         pytest.raises(Crash),
     ):

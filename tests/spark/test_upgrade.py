@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest import startup, upgrade
+from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
@@ -22,7 +23,6 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.mending import mended
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts
-from ingest.pipeline import Batches
 from ingest.source.resync import Requests
 from ingest.targets import multiset
 from tests.conformance.targets import Crash, MemoryLog

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkValueError
 
+from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.model.errors import Exit, IngestError, of_table
-from ingest.pipeline import StaleCheckpointError
 from ingest.stream_failure import again
 
 

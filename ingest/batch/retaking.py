@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ingest.batch.reader import Reading
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
@@ -13,7 +14,6 @@ from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.position import Position
 from ingest.model.ties import Doubt
 from ingest.model.topics import TableId, captured
-from ingest.reading import Reading
 from ingest.schema.set_aside import Spans
 from ingest.source.resync import Request, Requests
 

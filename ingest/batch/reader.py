@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ingest import in_driver
 from ingest.arrow.json_columns import Layout
+from ingest.batch import arrow_reader
+from ingest.batch.arrow_reader import Read
+from ingest.batch.stages import Stopwatch
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.changes.batch_facts import Counts
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
 from ingest.config.pipeline_file import Pipeline
-from ingest.in_driver import Read
 from ingest.kafka.ports import Log, parts
 from ingest.lake.quarantine import held_back
 from ingest.lake.quarantine.held_back import HeldBack
@@ -29,7 +30,6 @@ from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.set_aside import Spans
 from ingest.schema.steps import TableFacts, steps
-from ingest.stages import Stopwatch
 
 
 @dataclass
@@ -167,7 +167,7 @@ class Reader:
         for topic in self._unreadable(aside, previous) & layouts.keys():
             others[topic] = "a column that cannot be read"
             del layouts[topic]
-        read, others = in_driver.read(
+        read, others = arrow_reader.read(
             self.log, note.ranges, layouts, others, self.epochs, previous, self.pool
         )
         states = previous.tables if previous else {}

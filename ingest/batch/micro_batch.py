@@ -14,9 +14,12 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.apply import Applier, Work, further_numbers
-from ingest.awaited import Awaited
-from ingest.batch_report import BatchReport
+from ingest.batch.apply import Applier, Work, further_numbers
+from ingest.batch.awaited import Awaited
+from ingest.batch.batch_report import BatchReport
+from ingest.batch.reader import Reader, Reading
+from ingest.batch.retaking import Retaking
+from ingest.batch.stages import Stopwatch
 from ingest.changes import restarted_snapshots
 from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
@@ -38,15 +41,12 @@ from ingest.model.names import app_id
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
-from ingest.reading import Reader, Reading
-from ingest.retaking import Retaking
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.catalog import Catalog
 from ingest.schema.set_aside import Admission, Spans
 from ingest.schema.steps import Applied
 from ingest.source.definition_check import SecondLook
 from ingest.source.resync import Request, Requests
-from ingest.stages import Stopwatch
 
 
 class StaleCheckpointError(Exception):
