@@ -21,11 +21,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import session, startup
+from ingest import session
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config.pipeline_file import Pipeline
-from ingest.fencing import fence_every_target
 from ingest.kafka import broker, record_stream
 from ingest.kafka.kafka_log import KafkaLog
 from ingest.kafka.prefetch import Ahead
@@ -34,7 +33,6 @@ from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.storage import Storage, files_at, is_local, within_delta_rs_s_reach
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.mending import mended
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
@@ -42,8 +40,6 @@ from ingest.model.manifest import offsets_as_json
 from ingest.model.names import checkpoint_path, lease_path
 from ingest.model.start_facts import StartFacts
 from ingest.model.topics import TableId
-from ingest.preflight import refuse_unfit
-from ingest.progress import Start
 from ingest.source import mysql, resync
 from ingest.source.binlog import MySqlLog
 from ingest.source.connector import Connector
@@ -51,8 +47,13 @@ from ingest.source.definition_check import SecondLook
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.supervisor import Supervisor
+from ingest.start import gather_facts
+from ingest.start.fencing import fence_every_target
+from ingest.start.preflight import refuse_unfit
+from ingest.start.repair import mended
+from ingest.start.start_decision import Start
+from ingest.start.upgrade import Upgrade
 from ingest.stream_failure import Again, again, spark_died
-from ingest.upgrade import Upgrade
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -267,7 +268,7 @@ class Run:
         """The facts as they are now; what others did to the tables is decided upon from here."""
         committer.begin_anew()
         places = broker.partitions(self.pipeline)
-        return startup.gather(
+        return gather_facts.gather(
             spark,
             self.pipeline,
             places,
@@ -295,7 +296,9 @@ class Run:
             return None
         minted = uuid.uuid4().hex[:16]
         checkpoint.delete("")
-        checkpoint.write(startup.IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n{facts.shape}\n")
+        checkpoint.write(
+            gather_facts.IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n{facts.shape}\n"
+        )
         batches.checkpoint_id = minted
         if batches.newest is None:
             return None

@@ -164,7 +164,7 @@ def audit(
     from ingest.config.pipeline_file import load
     from ingest.observe.audit import Audit
     from ingest.observe.verdict_table import verdict_table
-    from ingest.preflight import refuse_away_lake
+    from ingest.start.preflight import refuse_away_lake
 
     pipeline = load(file)
     refuse_away_lake(pipeline)

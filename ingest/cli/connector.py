@@ -31,7 +31,7 @@ def plan(file: PipelineFile) -> None:
 @command
 def apply(file: PipelineFile) -> None:
     """Create the connector or bring it to what the pipeline file says."""
-    from ingest.preflight import refuse_unfit
+    from ingest.start.preflight import refuse_unfit
 
     pipeline = load(file)
     refuse_unfit(pipeline)

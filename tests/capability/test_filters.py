@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ingest import upgrade
 from ingest.lake.delta import delta_log, statistics
 from ingest.lake.delta.delta_snapshot import TableState
+from ingest.start import upgrade
 from tests.outside import tables
 from tests.outside.filters import differences, passed_over, refusals
 from tests.outside.log import Log

@@ -23,7 +23,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest import startup
 from ingest.batch import apply, micro_batch
 from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
@@ -33,13 +32,14 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.maintenance import compaction, file_layout, schedule
-from ingest.mending import mended
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.specification import Row, mirror, row
 from ingest.model.start_facts import KafkaFacts
 from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
+from ingest.start import gather_facts
+from ingest.start.repair import mended
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact
@@ -188,7 +188,7 @@ class SparkTarget:
         mended(
             self.session,
             self.batches,
-            lambda: startup.gather(
+            lambda: gather_facts.gather(
                 self.session, self.pipeline, kafka, from_beginning=from_beginning
             ),
             lambda _: None,

@@ -12,7 +12,6 @@ import pytest
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest import progress
 from ingest.arrow import change_facts, record_reader
 from ingest.batch import apply
 from ingest.changes import dedup, envelope, restarted_snapshots
@@ -23,6 +22,7 @@ from ingest.maintenance import compaction
 from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
+from ingest.start import start_decision
 from ingest.targets import mirror, multiset
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
@@ -269,7 +269,7 @@ MUTANTS = [
     ),
     Mutant(
         "a torn batch is not finished",
-        progress,
+        start_decision,
         "_torn",
         lambda _: lambda facts: None,
         "a_batch_torn_after_its_table_is_finished_and_not_repeated",

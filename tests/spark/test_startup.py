@@ -2,10 +2,10 @@
 
 import pytest
 
-from ingest import startup
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
+from ingest.start import gather_facts
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert
 from tests.conformance.targets import SparkTarget
@@ -28,12 +28,12 @@ def target(spark, tmp_path):
 def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
     spark, target, monkeypatch
 ):
-    monkeypatch.setattr(startup, "_BLOCK", 2)
+    monkeypatch.setattr(gather_facts, "_BLOCK", 2)
     known = Ledger(str(target.path)).entries(100)
     (second,) = (entry for entry in known if entry.ends[PLACE] == 2)
     table = LakeTable(spark, str(target.path / "d" / "t0"))
     table.restore(second.tables["d.t0"].version)
-    found = startup.gather(spark, target.pipeline, {}).history
+    found = gather_facts.gather(spark, target.pipeline, {}).history
     assert [one.batch_id for one in found] == [known[0].batch_id, second.batch_id]
     target.start()
     assert target.content().total() == 2
@@ -42,7 +42,7 @@ def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
 
 
 def test_without_a_restore_the_newest_batch_is_all_that_is_read(spark, target):
-    found = startup.gather(spark, target.pipeline, {})
+    found = gather_facts.gather(spark, target.pipeline, {})
     assert list(found.history) == [found.newest]
     assert found.newest.ends[PLACE] == 7
 
@@ -52,7 +52,7 @@ def test_tables_in_a_local_folder_are_looked_at_without_spark(spark, target, mon
         raise AssertionError(self.path)
 
     monkeypatch.setattr(LakeTable, "_snapshot", refuse)
-    (table,) = startup.gather(spark, target.pipeline, {}).lake
+    (table,) = gather_facts.gather(spark, target.pipeline, {}).lake
     assert (table.name, table.foreign) == ("d.t0", None)
     assert table.version >= 7
     assert table.id

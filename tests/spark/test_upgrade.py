@@ -13,17 +13,17 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest import startup, upgrade
 from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.mending import mended
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts
 from ingest.source.resync import Requests
+from ingest.start import gather_facts, upgrade
+from ingest.start.repair import mended
 from ingest.targets import multiset
 from tests.conformance.targets import Crash, MemoryLog
 from tests.outside.log import Log
@@ -96,7 +96,7 @@ class Lake:
 
         def look():
             committer.begin_anew()
-            return startup.gather(self.spark, pipeline, kafka)
+            return gather_facts.gather(self.spark, pipeline, kafka)
 
         over = upgrade.Upgrade(
             self.spark, pipeline, committer, log, told.append, lambda: self.takes_again

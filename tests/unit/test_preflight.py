@@ -4,7 +4,7 @@ import pytest
 
 from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
-from ingest.preflight import refuse_shared_folders, refuse_unwritable
+from ingest.start.preflight import refuse_shared_folders, refuse_unwritable
 
 
 def test_whether_the_lake_s_disk_tells_letters_case_apart_is_looked_at(tmp_path):

@@ -24,7 +24,7 @@ from ingest.model.start_facts import (
     Note,
     StartFacts,
 )
-from ingest.progress import Refuse, Start, decide
+from ingest.start.start_decision import Refuse, Start, decide
 
 PLACE, IDLE = ("p.d.t", 0), ("p.d.idle", 0)
 TABLE = TableState("/l/d/t", 7, position=Position(0, 1, 7), id="t-id")

@@ -8,7 +8,7 @@ import pytest
 from ingest.lake.delta import statistics
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.spark_table import Description
-from ingest.upgrade import corrected, has_microseconds, needs_hashing
+from ingest.start.upgrade import corrected, has_microseconds, needs_hashing
 from tests.unit.test_catalog_and_steps import CREATE, T, catalog, column, record
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from ingest import startup
 from ingest.batch.apply import MIRROR
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
+from ingest.start import gather_facts
 
 
 def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Committer) -> None:
@@ -17,7 +17,7 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
 
     Of every checkpoint id that the predecessor may commit under.
     """
-    facts = startup.gather(spark, pipeline, {})  # the lake's side alone
+    facts = gather_facts.gather(spark, pipeline, {})  # the lake's side alone
     newest = facts.newest.checkpoint_id if facts.newest else None
     ids = sorted({one for one in (facts.checkpoint.id, newest) if one})
     targets = [

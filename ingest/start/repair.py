@@ -10,8 +10,8 @@ from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
-from ingest.progress import Refuse, Start, decide
-from ingest.upgrade import Upgrade
+from ingest.start.start_decision import Refuse, Start, decide
+from ingest.start.upgrade import Upgrade
 
 
 def mended(
