@@ -17,15 +17,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest import session
 from ingest.batch import apply, micro_batch, reader
 from ingest.batch.batch_report import BatchReport
 from ingest.config import pipeline_file
-from ingest.first_file import First, write
+from ingest.job import spark_session
+from ingest.job.first_file import First, write
+from ingest.job.run import Run
 from ingest.lake.quarantine import held_back
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
-from ingest.run import Run
 from ingest.sample import world
 from ingest.sample.traffic import Traffic
 from tests.support.server import Server
@@ -117,5 +117,5 @@ def measure(stack: Stack, folder: Path, given: Any, spent: dict[str, list[float]
 
 
 if __name__ == "__main__":
-    assert session  # imported first, so that its JVM settings hold for every round
+    assert spark_session  # imported first, so that its JVM settings hold for every round
     main()

@@ -40,10 +40,10 @@ STOCK = {
     "spark.databricks.delta.snapshotPartitions": "50",
     "spark.databricks.delta.merge.materializeSource": "auto",
 }
-"""Spark's and Delta's own defaults, which `ingest.session` changes for a small machine."""
+"""Spark's and Delta's own defaults, which `ingest.job.spark_session` changes for a small machine."""
 
 TUNED = {"spark.databricks.delta.merge.materializeSource": "auto"}
-"""Those of `ingest.session`, but for one that a persisted batch does not go with."""
+"""Those of `ingest.job.spark_session`, but for one that a persisted batch does not go with."""
 
 _ENVELOPE = (
     f"before {SPARK_ROW}, after {SPARK_ROW}, op string, "

@@ -21,13 +21,14 @@ _LOOK = """
 import sys, time
 from pathlib import Path
 from bench.contestants import pipeline_at
-from ingest import session, startup
+from ingest.job import spark_session
+from ingest.start import gather_facts
 folder = Path(sys.argv[1])
 log = folder / "look.log"
-spark = session.create("look", master="local[2]", driver_memory="2g", conf={}, log=log)
+spark = spark_session.create("look", master="local[2]", driver_memory="2g", conf={}, log=log)
 spark.range(1).collect()
 started = time.perf_counter()
-found = startup.gather(spark, pipeline_at(folder), {})
+found = gather_facts.gather(spark, pipeline_at(folder), {})
 assert len(found.lake) == int(sys.argv[2])
 print(time.perf_counter() - started)
 """

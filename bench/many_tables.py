@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ingest import session
+from ingest.job import spark_session
 from ingest.model.position import Position
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert
@@ -30,7 +30,9 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as folder:
         log = Path(folder) / "spark.log"
-        spark = session.create("bench", master="local[2]", driver_memory="2g", conf={}, log=log)
+        spark = spark_session.create(
+            "bench", master="local[2]", driver_memory="2g", conf={}, log=log
+        )
         histories = [_history(given.batches * given.changes) for _ in range(given.tables)]
         settings = {"parallel_tables": 2, "merge_engine": given.engine}
         target = SparkTarget(spark, Path(folder), *histories, spark=settings)

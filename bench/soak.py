@@ -17,10 +17,10 @@ import threading
 import time
 from pathlib import Path
 
-from ingest import session
 from ingest.config import pipeline_file
 from ingest.demo.job import Job
-from ingest.first_file import First, write
+from ingest.job import spark_session
+from ingest.job.first_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.observe.audit import Audit
@@ -81,7 +81,7 @@ def soak(stack: Stack, folder: Path, seconds: float, rng: random.Random) -> int:
     stop.set()
     writer.join(60)
     pipeline = pipeline_file.load(file)
-    spark = session.for_pipeline(pipeline, folder / "logs" / "audit.log")
+    spark = spark_session.for_pipeline(pipeline, folder / "logs" / "audit.log")
     verdict = Audit(pipeline, spark, print, wait=300).execute()
     spark.stop()
     job.stop()

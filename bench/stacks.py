@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ingest import session
+from ingest.job import spark_session
 from ingest.local.stack import Stack
 
 
@@ -31,7 +31,9 @@ def fresh_spark(memory: str = "4g") -> Iterator[tuple[SparkSession, Path]]:
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as name:
         folder = Path(name)
         log = folder / "spark.log"
-        spark = session.create("bench", master="local[2]", driver_memory=memory, conf={}, log=log)
+        spark = spark_session.create(
+            "bench", master="local[2]", driver_memory=memory, conf={}, log=log
+        )
         try:
             yield spark, folder
         finally:

@@ -1,5 +1,5 @@
 """How long Spark takes to start: with the archive of its classes (`ingest.local.class_archive`), without, and with Java's
-first compiler alone (`ingest.session.SHORT`).
+first compiler alone (`ingest.job.spark_session.SHORT`).
 
     .venv/bin/python -m bench.starts [--rounds 5]
 
@@ -20,13 +20,13 @@ from bench.spent import Spent, by_command, medians
 _START = """
 import sys
 from pathlib import Path
-from ingest import session
+from ingest.job import spark_session
 from ingest.local import class_archive
 if sys.argv[1] == "without":
     class_archive.java_options = lambda program, jars: []
 log = Path(sys.argv[2])
-conf = session.SHORT if sys.argv[1] == "short" else {}
-spark = session.create("start", master="local[2]", driver_memory="1g", conf=conf, log=log)
+conf = spark_session.SHORT if sys.argv[1] == "short" else {}
+spark = spark_session.create("start", master="local[2]", driver_memory="1g", conf=conf, log=log)
 spark.range(1).collect()
 """
 

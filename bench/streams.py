@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from bench.contestants import STOCK, HandWritten, Lean
 from bench.workload import DELTA_TABLE, arrow_schema
-from ingest import session
+from ingest.job import spark_session
 
 LEAN_BATCH = 100_000
 
@@ -28,7 +28,9 @@ def main() -> None:
 def stock(servers: str, lake: Path, limit: int, tables: list[str]) -> None:
     """The hand-written streaming job, with Spark's and Delta's own settings."""
     log = lake / "spark.log"
-    spark = session.create("stock", master="local[2]", driver_memory="2g", conf=STOCK, log=log)
+    spark = spark_session.create(
+        "stock", master="local[2]", driver_memory="2g", conf=STOCK, log=log
+    )
     for table in tables:
         spark.sql(f"CREATE TABLE delta.`{lake}/d/{table}` ({DELTA_TABLE}) USING delta")
     job = HandWritten(spark, lake, {}, 1)

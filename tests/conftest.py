@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ingest import session
+from ingest.job import spark_session
 from ingest.local.stack import Stack
 from tests.support.cold import CONF
 from tests.support.server import Server
@@ -24,7 +24,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     soak = os.environ.get("INGEST_SPARK_HISTORIES") or os.environ.get("INGEST_MUTANTS")
     conf = {} if soak else CONF
-    created = session.create("tests", master="local[2]", driver_memory="2g", conf=conf, log=log)
+    created = spark_session.create(
+        "tests", master="local[2]", driver_memory="2g", conf=conf, log=log
+    )
     yield created
     created.stop()
 

@@ -51,7 +51,7 @@ def init(
     force: Annotated[bool, typer.Option(help="Overwrite the output file.")] = False,
 ) -> None:
     """Write a first pipeline file, commented, after a look at the source."""
-    from ingest.first_file import First, write
+    from ingest.job.first_file import First, write
 
     first = First(mysql, password_file, (*tables, *(more or ())), name, kafka, connect, lake)
     found = write(first, output, local.home_folder(home), force=force)
@@ -97,7 +97,7 @@ def run(
     """Run the pipeline: apply the connector, then keep the lake equal to MySQL."""
     from ingest.cli.batches import BatchLines
     from ingest.config.pipeline_file import load
-    from ingest.run import Run
+    from ingest.job.run import Run
 
     pipeline = load(file)
     path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"
@@ -160,8 +160,8 @@ def audit(
 
     Exit code 0 only when equal; 1 when something differs; 3 when no common position was had.
     """
-    from ingest import session
     from ingest.config.pipeline_file import load
+    from ingest.job import spark_session
     from ingest.observe.audit import Audit
     from ingest.observe.verdict_table import verdict_table
     from ingest.start.preflight import refuse_away_lake
@@ -169,7 +169,7 @@ def audit(
     pipeline = load(file)
     refuse_away_lake(pipeline)
     log = (local.home_folder(home) / "logs" / f"audit-{pipeline.name}.log").absolute()
-    spark = session.for_pipeline(pipeline, log)
+    spark = spark_session.for_pipeline(pipeline, log)
     try:
         verdict = Audit(pipeline, spark, say, wait).execute()
     finally:
@@ -235,8 +235,8 @@ def replay(
     """
     from ingest.cli.batches import BatchLines, waiting_lines
     from ingest.config.pipeline_file import load
+    from ingest.job.run import Run
     from ingest.lake.quarantine.waiting_list import waiting_list
-    from ingest.run import Run
 
     pipeline = load(file)
     path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"

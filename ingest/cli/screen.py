@@ -54,8 +54,8 @@ def command(function: Command) -> Command:
 
 def unexpected(failure: Exception, name: str) -> IngestError:
     """A failure that nobody expected in the command ``name``, as an error of ours; its traceback goes to a file."""
+    from ingest.job.stream_failure import in_one_line, written
     from ingest.local.stack import default_home
-    from ingest.stream_failure import in_one_line, written
 
     log = written(failure, default_home() / "logs" / "failures.log")
     return IngestError(

@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from ingest import first_file, session
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
+from ingest.job import first_file, spark_session
 from ingest.lake.manifest.manifest_reader import Ledger, age
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
@@ -102,7 +102,7 @@ class Demo:
         first_file.write(first, file, self.home, force=True)
         # A demo is over before the JVM's second compiler would pay (bench/ has both).
         with file.open("a") as text:
-            text.write(f"\nspark:\n  conf: {json.dumps(session.SHORT)}\n")
+            text.write(f"\nspark:\n  conf: {json.dumps(spark_session.SHORT)}\n")
         self.view.say(f"the pipeline is one file: {file}")
         return pipeline_file.load(file)
 
@@ -205,7 +205,7 @@ class Demo:
 
     def _prove(self, stack: Stack, pipeline: Pipeline) -> None:
         self.view.chapter("The proof: every row of every table, MySQL against Delta")
-        spark = session.for_pipeline(pipeline, self.home / "logs" / "audit.log")
+        spark = spark_session.for_pipeline(pipeline, self.home / "logs" / "audit.log")
         try:
             verdict = Audit(pipeline, spark, self.view.say, wait=60).execute()
             self.view.console.print(verdict_table(verdict))

@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from ingest import session
+from ingest.job import spark_session
 from ingest.local.stack import Stack
 from tests.applications.applications import ALL
 from tests.applications.drive import Drive
@@ -46,7 +46,7 @@ def main() -> int:
             stack.up({}, print)
             for one in left:
                 # One each: what a session keeps of thousands of plans fills its memory in the end.
-                spark = session.create(
+                spark = spark_session.create(
                     "audit", master="local[1]", driver_memory="1500m", conf=CONF, log=log
                 )
                 print(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest import session
+from ingest.job import spark_session
 from tests.conformance.histories import History, history
 from tests.conformance.reader import ReaderTarget
 from tests.conformance.suite import (
@@ -144,7 +144,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="ingest-volume-") as name:
         folder = Path(name)
-        spark = session.create(
+        spark = spark_session.create(
             "volume", master="local[2]", driver_memory="3g", conf={}, log=folder / "spark.log"
         )
         try:

@@ -13,8 +13,8 @@ from ingest.local import class_archive
 START = """
 import sys
 from pathlib import Path
-from ingest import session
-spark = session.create("start", master="local[1]", driver_memory="1g", conf={}, log=Path(sys.argv[1]))
+from ingest.job import spark_session
+spark = spark_session.create("start", master="local[1]", driver_memory="1g", conf={}, log=Path(sys.argv[1]))
 java = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}")
 print(spark.range(7).count(), "ArchiveClassesAtExit" in (java / "cmdline").read_text())
 print("/classes/spark-" in (java / "maps").read_text())

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
-from ingest import session
+from ingest.job import spark_session
 from tests.support.cold import CONF
 
 _PLAIN = {"timestampNtz", "timestamp_ntz"}
@@ -35,4 +35,4 @@ def _spark() -> SparkSession:
     if running is not None:
         return running
     log = Path(tempfile.mkdtemp(prefix="ingest-read-")) / "spark.log"
-    return session.create("read", master="local[1]", driver_memory="1g", conf=CONF, log=log)
+    return spark_session.create("read", master="local[1]", driver_memory="1g", conf=CONF, log=log)

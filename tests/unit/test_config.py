@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from ingest import session
 from ingest.config import pipeline_file
+from ingest.job import spark_session
 from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
 
@@ -100,17 +100,22 @@ def test_what_is_special_about_tables_is_found_by_their_pattern():
 
 
 def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_file_has_the_last_word():
-    name = next(iter(session.LOCAL_CHECKPOINT))
+    name = next(iter(spark_session.LOCAL_CHECKPOINT))
     pipeline = pipeline_file.parse(GOOD)
-    assert session.settings(pipeline) == session.LOCAL_CHECKPOINT
-    assert session.settings(pipeline_file.parse(GOOD.replace("/tmp/lake", "s3a://b/lake"))) == {}
+    assert spark_session.settings(pipeline) == spark_session.LOCAL_CHECKPOINT
+    assert (
+        spark_session.settings(pipeline_file.parse(GOOD.replace("/tmp/lake", "s3a://b/lake"))) == {}
+    )
     ours = pipeline_file.parse(GOOD + f"spark: {{conf: {{{name}: x.Y}}}}\n")
-    assert session.settings(ours) == {name: "x.Y"}
+    assert spark_session.settings(ours) == {name: "x.Y"}
     assert pipeline.spark.conf == {}
 
 
 def test_a_job_that_is_to_end_has_java_s_first_compiler_alone_but_the_file_has_the_last_word():
-    (name,) = session.SHORT
-    assert session.settings(pipeline_file.parse(GOOD), short=True).items() >= session.SHORT.items()
+    (name,) = spark_session.SHORT
+    assert (
+        spark_session.settings(pipeline_file.parse(GOOD), short=True).items()
+        >= spark_session.SHORT.items()
+    )
     ours = pipeline_file.parse(GOOD + f"spark: {{conf: {{{name}: -Xint}}}}\n")
-    assert session.settings(ours, short=True)[name] == "-Xint"
+    assert spark_session.settings(ours, short=True)[name] == "-Xint"

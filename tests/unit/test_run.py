@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from ingest.job.run import Run
 from ingest.model.errors import Exit, IngestError
-from ingest.run import Run
 
 
 def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():

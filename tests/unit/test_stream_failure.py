@@ -7,8 +7,8 @@ import pytest
 from pyspark.errors import PySparkValueError
 
 from ingest.batch.micro_batch import StaleCheckpointError
+from ingest.job.stream_failure import again
 from ingest.model.errors import Exit, IngestError, of_table
-from ingest.stream_failure import again
 
 
 @pytest.fixture

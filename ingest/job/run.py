@@ -21,10 +21,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ingest import session
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config.pipeline_file import Pipeline
+from ingest.job import spark_session
+from ingest.job.stream_failure import Again, again, spark_died
 from ingest.kafka import broker, record_stream
 from ingest.kafka.kafka_log import KafkaLog
 from ingest.kafka.prefetch import Ahead
@@ -53,7 +54,6 @@ from ingest.start.preflight import refuse_unfit
 from ingest.start.repair import mended
 from ingest.start.start_decision import Start
 from ingest.start.upgrade import Upgrade
-from ingest.stream_failure import Again, again, spark_died
 
 _RESTARTS = 8
 """How often a run decides its start anew without publishing a batch in between, before it gives up."""
@@ -162,7 +162,7 @@ class Run:
             except (Py4JNetworkError, ConnectionRefusedError):
                 raise spark_died(self.log) from None
             except Exception as failure:  # noqa: BLE001 (each start is decided from facts, whatever failed)
-                if isinstance(failure, Py4JError) and session.has_died(spark):
+                if isinstance(failure, Py4JError) and spark_session.has_died(spark):
                     raise spark_died(self.log) from None  # in the middle of a call
                 ended = again(failure, self.log)
             if ended is None or self._stop.is_set():
@@ -186,7 +186,7 @@ class Run:
 
     def _start_spark(self, *, short: bool = False) -> SparkSession:
         self.say("starting Spark …")
-        return session.for_pipeline(self.pipeline, self.log, short=short)
+        return spark_session.for_pipeline(self.pipeline, self.log, short=short)
 
     def _read_in_driver(
         self, captured: Sequence[TableId], keyed: Collection[TableId]
