@@ -1,5 +1,5 @@
-"""What changes that were read in the driver mean for their table: the rows that ``facts.gather`` brings of
-changes that Spark reads. Pure.
+"""What changes that were read in the driver mean for their table: the rows that ``batch_facts.gather`` brings of
+changes that Spark reads.
 """
 
 from __future__ import annotations

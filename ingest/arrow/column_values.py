@@ -1,6 +1,6 @@
 """One column's values in the driver: from the type its JSON was parsed with to the lake's type, by Arrow.
 
-What ``decode.value`` says in Spark's columns; the two are held equal by a law (tests/spark/test_in_driver.py). Where they
+What ``row_images.value`` says in Spark's columns; the two are held equal by a law (tests/spark/test_in_driver.py). Where they
 might differ, and wherever a value does not fit, this one refuses, and Spark reads the changes. Pure.
 """
 
@@ -114,7 +114,7 @@ def _label(text: str, kind: ColumnType) -> str:
 
 
 def _time_text(micros: pa.Array, digits: int) -> pa.Array:
-    """MySQL's own text of a TIME, as ``decode`` writes it."""
+    """MySQL's own text of a TIME, as ``row_images`` writes it."""
     size = pc.abs(micros)
     seconds = pc.divide(size, 1_000_000)
     sign = pc.if_else(pc.less(micros, 0), "-", "")

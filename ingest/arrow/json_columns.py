@@ -1,6 +1,6 @@
 """The JSON of many records to Arrow's columns, with a table's layout: each name that a record has is one that is known.
 
-Pure. Raises ``UnfitError`` for what is not as Debezium writes it.
+Raises ``UnfitError`` for what is not as Debezium writes it.
 """
 
 from __future__ import annotations

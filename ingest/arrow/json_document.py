@@ -1,4 +1,4 @@
-"""JSON documents in MySQL's own text, one by one in Python: what ``json_text`` says in Spark's columns.
+"""JSON documents in MySQL's own text, one by one in Python: what ``mysql_json`` says in Spark's columns.
 
 The two are held equal by a law (tests/spark/test_in_driver.py). Pure.
 """
@@ -33,7 +33,7 @@ def text(raw: str) -> str:
 
 def _number(token: str) -> str:
     """A DOUBLE that is written out to its last binary digit becomes the shortest text that means it; the
-    argument stands in ``json_text``.
+    argument stands in ``mysql_json``.
     """
     if not _WRITTEN_OUT.fullmatch(token):
         return token

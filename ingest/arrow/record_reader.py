@@ -1,7 +1,7 @@
 """Records of one topic partition, read in the driver by Arrow: envelope, position and row images at once.
 
-What ``envelope`` and ``decode`` say in Spark's columns, for records that are just as Debezium writes them.
-Everything else is refused (``UnfitError``), and Spark reads it and finds the reason. Pure.
+What ``envelope`` and ``row_images`` say in Spark's columns, for records that are just as Debezium writes them.
+Everything else is refused (``UnfitError``), and Spark reads it and finds the reason.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
 
 
 def _without_zero_dates(found: pa.Array, name: str, schema: RowSchema) -> pa.Array:
-    """1970-01-01 00:00:00 in a NOT NULL column, which Debezium writes for a zero date, as ``decode`` takes it."""
+    """1970-01-01 00:00:00 in a NOT NULL column, which Debezium writes for a zero date, as ``row_images`` takes it."""
     kind = dict(schema.columns)[name].kind
     if name not in schema.required or kind not in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
         return found

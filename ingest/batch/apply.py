@@ -68,7 +68,7 @@ class Applier:
     _local: threading.local = field(default_factory=threading.local)
     _seen: set[TableId] = field(default_factory=set)
     _fitting: dict[TableId, tuple[SchemaVersion, tuple[str, ...]]] = field(default_factory=dict)
-    """What tables were last made to fit; a change by anybody else ends the run (``foreign``)."""
+    """What tables were last made to fit; a change by anybody else ends the run (``other_writers``)."""
 
     def __post_init__(self) -> None:
         wanted = self.pipeline.spark.merge_engine

@@ -3,7 +3,7 @@
 Spark plans and compiles a batch's decoding for longer than Arrow takes to do it, up to millions of changes.
 What is here is only the plain: tables with a key, changes that come for the first time, values that are what
 Debezium writes. A topic with anything else in this batch is left to Spark, which has a reason for it, a place to
-set it aside, and every rule (``envelope``, ``dedup``, ``decode``, ``held_back``).
+set it aside, and every rule (``envelope``, ``dedup``, ``row_images``, ``held_back``).
 """
 
 from __future__ import annotations

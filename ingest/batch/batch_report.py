@@ -1,4 +1,4 @@
-"""What is said of a batch when it is published."""
+"""What is said of a batch when it is published. Pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Debezium emits a topic partition's streamed changes in log order, so one at or below the highest
 position already applied for that partition was sent before. Snapshot rows all share one position
 and are exempt: Kafka's offset says whether one was applied, and the row's own position guards it
-(see ``merge``).
+(see ``mirror``).
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def once(changes: DataFrame) -> DataFrame:
 def winners(changes: DataFrame, key: Sequence[str]) -> DataFrame:
     """One change per key: the one with the highest position.
 
-    In: columns of ``decode.typed``. Out: ``op, position, committed_at, row`` of the winner. Ties
+    In: columns of ``row_images.typed``. Out: ``op, position, committed_at, row`` of the winner. Ties
     do not exist between different changes; two copies of one change are equal.
     """
     keys = [F.col("row").getField(name) for name in key]

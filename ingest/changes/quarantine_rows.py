@@ -24,7 +24,7 @@ _PLACE = ("topic", "partition", "offset")
 
 
 def rows(rejects: DataFrame, batch_id: int) -> DataFrame:
-    """Rejected changes (any frame with ``decode``'s columns and a reason) to :data:`SCHEMA`."""
+    """Rejected changes (any frame with ``row_images``'s columns and a reason) to :data:`SCHEMA`."""
     return rejects.select(
         F.lit(batch_id).cast("bigint").alias("batch_id"),
         "reason",

@@ -35,7 +35,7 @@ class StepBatch:
 
     @property
     def changes(self) -> DataFrame:
-        """The typed changes (``decode.typed``), computed once."""
+        """The typed changes (``row_images.typed``), computed once."""
         if self._kept is None:
             mine = self.readable.filter(self.mine)
             frame = row_images.typed(mine, self.schema, with_before=not self.key)
@@ -79,7 +79,7 @@ class StepRows:
         return bool(self.rows.num_rows)
 
     def good(self) -> DataFrame:
-        """All of them (``decode.typed``, as far as a MERGE reads it), for tables that Spark writes."""
+        """All of them (``row_images.typed``, as far as a MERGE reads it), for tables that Spark writes."""
         frame = self.session.createDataFrame(self.rows)
         columns = [quoted(name) for name in self.rows.column_names if name != RESERVED_COLUMN]
         return frame.select(F.struct(*columns).alias("row"), f"{RESERVED_COLUMN}.*")

@@ -1,7 +1,7 @@
 """The pipeline file: YAML into frozen, typed settings. Unknown keys are refused.
 
 Passwords are never in the file: it names a file or an environment variable, and what was read
-from there is never in a ``repr``.
+from there is never in a ``repr``. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ingest.schema.ddl_policy import Rules
 from ingest.schema.evolution import Profile
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
-"""How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine``)."""
+"""How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine_choice``)."""
 
 
 class Password(Settings):

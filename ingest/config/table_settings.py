@@ -1,4 +1,4 @@
-"""What a pipeline file says of single tables."""
+"""What a pipeline file says of single tables. Pure."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Log(Protocol):
         """The ranges of Spark's batch, and whether Spark's watermark called them late."""
 
     def read(self, ranges: Ranges) -> DataFrame:
-        """Exactly the records of these ranges, with ``source.SCHEMA``."""
+        """Exactly the records of these ranges, with ``record_stream.SCHEMA``."""
 
     def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
         """The same to the driver, some at a time: ``offset bigint, value binary, run string``. Raises

@@ -64,7 +64,7 @@ def once_within(stream: DataFrame, delay: str) -> DataFrame:
     trap: the watermark is one maximum over all topics, so the changes of a topic that lags would
     be "late" and vanish. With the batch's own time nothing is late unless this machine's clock is
     set back by more than ``delay``; that is seen in the offset log, and the batch is read again
-    without the state (``pipeline``), so nothing is lost then, either.
+    without the state (``micro_batch``), so nothing is lost then, either.
     """
     return (
         stream.withColumn("_seen_at", F.current_timestamp())

@@ -2,7 +2,7 @@
 
 This module holds the third. An :class:`IngestError` is a complete sentence for the person at the
 terminal: what happened and where, what it means for the data, what to do. Rows that cannot be
-applied never raise; they travel as rejects (see ``decode``) into ``quarantine``.
+applied never raise; they travel as rejects (see ``row_images``) into the quarantine. Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sets of MySQL transaction identifiers, and whether one contains another."""
+"""Sets of MySQL transaction identifiers, and whether one contains another. Pure."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ of which table holds the result. A batch is published when its row is here; a ta
 than the newest row belongs to a batch that is still being applied.
 
 Batches are numbered here, one after the other for the life of the lake, and not by Spark: Spark's
-own numbers begin again at 0 with each checkpoint, and a lost checkpoint must not renumber history.
+own numbers begin again at 0 with each checkpoint, and a lost checkpoint must not renumber history. Pure.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def offsets_from_log(text: str) -> dict[Place, int]:
 def is_behind_its_watermark(text: str) -> bool:
     """True when an offset log file says that its batch came "before" Spark's watermark.
 
-    Our event time is the batch's own time (see ``source``), so this takes a clock that was set back
+    Our event time is the batch's own time (see ``record_stream``), so this takes a clock that was set back
     by more than ``dedup.delay``; every record of such a batch is late, and Spark drops all of them.
     """
     metadata = json.loads(_lines(text)[1])

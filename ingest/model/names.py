@@ -1,4 +1,4 @@
-"""Every name that ingest itself puts into a lake, a topic or a commit, in one place."""
+"""Every name that ingest itself puts into a lake, a topic or a commit, in one place. Pure."""
 
 from __future__ import annotations
 

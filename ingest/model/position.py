@@ -2,7 +2,7 @@
 
 ``epoch`` grows when the log itself restarts or another server takes over, so positions of two
 epochs compare by epoch alone. ``part`` orders the two halves of a primary-key change, which share
-file, byte position and row (facts.md A3): the delete of the old key first, then the create.
+file, byte position and row (facts.md A3): the delete of the old key first, then the create. Pure.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ order of the source's log. The same conformance suite runs on this model and on 
 the two differ, the fast one is wrong.
 
 ``mirror`` is what the pipeline writes today; ``history`` and ``change_log`` say what those targets
-are to mean.
+are to mean. Pure.
 """
 
 from __future__ import annotations

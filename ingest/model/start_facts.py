@@ -1,4 +1,4 @@
-"""The facts that a start is decided from, and the note by which a commit explains itself. Values."""
+"""The facts that a start is decided from, and the note by which a commit explains itself. Values. Pure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def effects(
     barriers: Mapping[TableId, Barrier] | None = None,
 ) -> list[Effect]:
     """Every DDL that the connector has delivered and the lake has not applied, in order, each upon what
-    the ones before it will have made of the table. ``catalog`` and ``barriers`` as ``policy.governed``
+    the ones before it will have made of the table. ``catalog`` and ``barriers`` as ``ddl_policy.governed``
     gives them.
     """
     found: list[Effect] = []

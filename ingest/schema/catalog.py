@@ -1,7 +1,7 @@
 """Source tables and the versions of their schemas, ordered by position.
 
 Built from Debezium's schema-change topic, which holds each table's full column list from the
-snapshot on. A change is decoded by the version in force at its position, never by the newest one.
+snapshot on. A change is decoded by the version in force at its position, never by the newest one. Pure.
 """
 
 from __future__ import annotations

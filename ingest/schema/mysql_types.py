@@ -1,7 +1,7 @@
 """MySQL column types: what each becomes in Delta, and how Debezium's JSON writes its values.
 
 ``column_type`` answers for one column of Debezium's schema-change topic. The JSON forms hold for the
-settings of ``connect/mysql-connector.yaml`` and were read off the real connector (facts.md A1).
+settings of ``connect/mysql-connector.yaml`` and were read off the real connector (facts.md A1). Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every MySQL type and its place in the lake: the table of docs/types.md.
 
 ``python -m ingest.schema.type_table`` prints it; a test compares, and another holds every row of it against the
-real MySQL at the type's boundaries.
+real MySQL at the type's boundaries. Pure.
 """
 
 from __future__ import annotations

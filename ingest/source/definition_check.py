@@ -2,7 +2,7 @@
 
 MySQL tells of its tables as they are now, and the catalog of what the connector has streamed. So a table is asked for,
 then where the log ends; and once the connector has streamed beyond that end, and no further statement has changed the
-table, both speak of one version. Then they are compared (``likeness``). Whatever changes meanwhile costs another look.
+table, both speak of one version. Then they are compared (``definition_differences``). Whatever changes meanwhile costs another look.
 """
 
 from __future__ import annotations

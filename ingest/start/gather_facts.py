@@ -1,6 +1,6 @@
 """Gathering the facts that a start is decided from: checkpoint, manifest, tables, Kafka.
 
-Nothing here decides; see ``progress.decide``.
+Nothing here decides; see ``start_decision.decide``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def gather(
     from_beginning: bool = False,
     barred: frozenset[str] = frozenset(),
 ) -> StartFacts:
-    """Look at everything once. ``kafka``: the topics as they are now (``kafka.partitions``). ``barred``:
+    """Look at everything once. ``kafka``: the topics as they are now (``broker.partitions``). ``barred``:
     tables that a policy holds before a DDL.
     """
     ledger = Ledger(pipeline.lake.path)

@@ -2,7 +2,7 @@
 
 Facts come from the checkpoint (its id, minted inside it, and its logs), from the manifest, from the
 tables themselves (markers, notes and foreign commits), and from Kafka (which records are still
-there, and whether a topic is still the same one). ``startup`` gathers them; ``run`` acts.
+there, and whether a topic is still the same one). ``gather_facts`` gathers them; ``run`` acts.
 """
 
 from __future__ import annotations

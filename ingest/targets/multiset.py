@@ -90,7 +90,7 @@ def meta_of(rows: DataFrame) -> Column:
 
 
 def net_changes(changes: DataFrame) -> DataFrame:
-    """Changes of a table (``decode.typed`` with before images) to one row per content.
+    """Changes of a table (``row_images.typed`` with before images) to one row per content.
 
     Out: ``content string, row struct, delta bigint, _last struct, position, op, committed_at``,
     where ``delta`` is how many copies are added (positive) or removed (negative); contents that

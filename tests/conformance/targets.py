@@ -328,7 +328,7 @@ def in_arrow(records: Sequence[Record], place: Place, start: int, end: int) -> p
 
 
 def message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
-    """A record of Kafka, with ``source.SCHEMA``."""
+    """A record of Kafka, with ``record_stream.SCHEMA``."""
     change = record.change
     read = change.operation == "read"
     source = {

@@ -4,7 +4,7 @@
 
 Each statement of the corpus is run while the connector streams, so that its schema record comes from Debezium's own
 reading of it, and not from a snapshot. Our reading of the record is then held against the information schema, table by
-table, by the very comparison that a run makes (``likeness``). Each default that we read off a statement is held against
+table, by the very comparison that a run makes (``definition_differences``). Each default that we read off a statement is held against
 what existing rows have got. Needs no Spark. Exits with 1 where a default is wrong, or where a table differs that is not
 known to (``KNOWN``): a run reads these anew from MySQL.
 """

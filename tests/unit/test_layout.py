@@ -211,7 +211,7 @@ def test_a_file_without_the_rows_that_are_worth_it_is_written_anew_with_others_a
 
 def written_per_merge(table_rows, merges, window=400, changes=20):
     """Rows that MERGEs write, each the mean of the last hundred: half of their changes are new keys, half updates of
-    the newest ``window`` ones. As ``maintenance`` does, with a look every fourth MERGE.
+    the newest ``window`` ones. As ``schedule`` does, with a look every fourth MERGE.
     """
     rng, number, rewritten = random.Random(table_rows), count(), list[int]()
     lying = {f"{next(number)}": list(range(table_rows))}

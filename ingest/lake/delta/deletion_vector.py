@@ -1,7 +1,7 @@
 """Deletion vectors as they stand in a table's log: which rows of a file are gone, though the file still has them.
 
 A bitmap of row numbers in a file, written into the commit itself ("inline", Delta's protocol: *Deletion Vector
-Descriptor Schema* and *Deletion Vector Format*), so that no file comes with it that could be lost or left over.
+Descriptor Schema* and *Deletion Vector Format*), so that no file comes with it that could be lost or left over. Pure.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and rewrites the same files (docs/performance.md). The promise is the same one: 
 clauses, and the commit carries its identity. What delta-rs does not do by itself is done here. It does not
 skip a commit whose identity it has seen, so the table is looked at first (``Committer.once``), and the
 commit may only be the very next version after what was looked at: whoever has committed in between, a
-successor's fence included, makes it fail (``scratch``).
+successor's fence included, makes it fail (``workspace``).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class DirectTable:
         return self._slow.delta()
 
     def features(self) -> frozenset[str]:
-        """See ``table_state.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
+        """See ``delta_snapshot.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
         partitions = ["partitions"] if self.state.metadata.get("partitionColumns") else []
         return asked_of_writers(
             self.state.protocol["minWriterVersion"], self.state.features, partitions
@@ -121,7 +121,7 @@ class DirectTable:
 
     def merge(self, rows: pa.Table, plan: MergePlan, *, prune: Sequence[str]) -> None:
         """One MERGE as the next version, or none when no row of the table changes. ``prune``: the key's columns
-        where files whose range the rows do not touch can be passed over (``engine.may_prune``), or none. Raises
+        where files whose range the rows do not touch can be passed over (``engine_choice.may_prune``), or none. Raises
         as :meth:`append` does.
         """
         if not rows.num_rows:

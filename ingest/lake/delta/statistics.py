@@ -4,7 +4,7 @@ Readers pass files over by these bounds, so a wrong one hides rows from whoever 
 contain each of its values. What delta-rs (1.6.6) writes is not always so: decimals become doubles or clipped 64-bit
 numbers, instants lose what is below a millisecond, and texts stand there whole. Where the values are not known the
 bounds are the type's own, and not left out: delta-rs's pyarrow reader takes a bound that is not there for one that no
-value meets. Columns by their physical names.
+value meets. Columns by their physical names. Pure.
 """
 
 from __future__ import annotations

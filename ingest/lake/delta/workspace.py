@@ -2,7 +2,7 @@
 
 In it lie a log of one version, which names the files and says of what kind the table is, and a link to the real
 table's folder. So delta-rs meets no more of a table than it needs, and no log of thousands of versions
-(``table_state``). All reading and writing of rows is delta-rs's; the commit is Delta's own, made by one
+(``delta_snapshot``). All reading and writing of rows is delta-rs's; the commit is Delta's own, made by one
 name that only one writer can create.
 """
 

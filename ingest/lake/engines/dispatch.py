@@ -1,4 +1,4 @@
-"""A step's changes into its table, by the engine that fits (``engine.choose``)."""
+"""A step's changes into its table, by the engine that fits (``engine_choice.choose``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ lost lease, another's commit and a full disk are none of these."""
 
 @dataclass(frozen=True)
 class Source:
-    """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``decode.typed``, none of
+    """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``row_images.typed``, none of
     them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of
     the messages.
     """

@@ -1,7 +1,7 @@
 """A MERGE that rewrites no file: rows that change are marked as deleted where they are (``deletion_vector``), and
 what they become is added in a file of its own, in one commit.
 
-The rows and the guards are those of ``merge.mirror_plan``: a change applies only over an older row, an insert
+The rows and the guards are those of ``mirror.mirror_plan``: a change applies only over an older row, an insert
 only where there is no row of its key. What is read is the key's columns of the files that may hold one, and the
 positions of rows that do.
 """
@@ -125,7 +125,7 @@ def _alike(keys: pa.Table, wanted: pa.Table) -> list[tuple[int, int]]:
 
 def _decide(rows: pa.Table, held: Sequence[_Held]) -> tuple[dict[str, BitMap], list[int]]:
     """Rows to be marked, by path, and the numbers of the changes whose rows are to be added. Pure: the clauses of
-    ``merge.mirror_plan``.
+    ``mirror.mirror_plan``.
     """
     meta = rows[RESERVED_COLUMN]
     ops = pc.struct_field(meta, "op").to_pylist()

@@ -17,7 +17,7 @@ from ingest.model.names import manifest_path
 
 _FOLLOWED = 60.0
 """Seconds since the last look within which the log is followed: what came after must still be there
-(``maintenance`` keeps five hundred commits, the fastest job's of more than a minute)."""
+(``schedule`` keeps five hundred commits, the fastest job's of more than a minute)."""
 
 
 class Ledger:

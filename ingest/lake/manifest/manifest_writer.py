@@ -1,4 +1,4 @@
-"""Writing the manifest: one row per batch, last (``ledger`` reads it)."""
+"""Writing the manifest: one row per batch, last (``manifest_reader`` reads it)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONE_ROW = WriterProperties(
     },
 )
 """For a file of one row and 88 columns, most of it what is said of columns: 19 kB, and three quarters of the time, where
-compression, dictionaries and the statistics of all of them make it 30. By ``batch_id`` files are passed over (``ledger``).
+compression, dictionaries and the statistics of all of them make it 30. By ``batch_id`` files are passed over (``manifest_reader``).
 """
 
 

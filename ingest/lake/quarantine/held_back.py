@@ -50,7 +50,7 @@ class HeldBack:
         return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
 
     def records(self, before: int) -> tuple[DataFrame, list[TableId]] | None:
-        """Those that a replay may help, as the Kafka records they came as (``source.SCHEMA``), and the
+        """Those that a replay may help, as the Kafka records they came as (``record_stream.SCHEMA``), and the
         tables they are of; None when nothing waits.
         """
         found = self._waiting(before)
