@@ -35,7 +35,7 @@ STAGES = [
     (apply.Applier, "prepare"),
     (held_back.HeldBack, "take"),
     (micro_batch.Batches, "_apply_tables"),
-    (micro_batch.Batches, "_publish"),
+    (micro_batch.Batches, "publish"),
     (micro_batch.Batches, "apply"),
 ]
 

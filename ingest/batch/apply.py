@@ -35,6 +35,7 @@ from ingest.model.names import (
     quoted,
     table_folder,
 )
+from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.admission import admitted
@@ -54,6 +55,11 @@ class Work:
     batch_id: int
     checkpoint_id: str
     note: str = ""
+
+    @classmethod
+    def of(cls, note: Note) -> Work:
+        """What a note says."""
+        return cls(note.batch_id, note.checkpoint_id, note.as_json())
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from ingest.arrow.json_columns import Layout
 from ingest.batch import arrow_reader
 from ingest.batch.arrow_reader import Read
+from ingest.batch.definitions import InForce
 from ingest.batch.stages import Stopwatch
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.changes.batch_facts import Counts
@@ -69,18 +70,17 @@ class Reader:
     def read(
         self,
         batch: DataFrame,
-        note: Note,
-        catalog: Catalog,
-        aside: Spans,
+        seen: InForce,
         previous: Entry | None,
         waiting: Sequence[TableId],
         watch: Stopwatch,
         *,
         late: bool,
     ) -> Reading:
-        """``aside``: what cannot be read; ``waiting``: tables of which changes waited that are taken in now;
-        ``late``: all of it was late to Spark. Stages: ``read`` in the driver, ``decode`` by Spark.
+        """``waiting``: tables of which changes waited that are taken in now; ``late``: all of it was late to Spark.
+        Stages: ``read`` in the driver, ``decode`` by Spark.
         """
+        note, catalog, aside = seen.note, seen.catalog, seen.aside
         touched = list(filled(note.ranges))
         left = self._left(note, {topic for topic, _ in touched}, late=late)
         read, others = Read(), dict(left)

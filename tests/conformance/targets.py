@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.batch import apply, micro_batch
+from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.kafka.record_stream import SCHEMA
@@ -165,7 +166,7 @@ class SparkTarget:
             )
         )
         self.batches: Batches | None = None
-        self.seen: list[micro_batch.BatchReport] = []
+        self.seen: list[BatchReport] = []
         self.start()
 
     def start(self, *, from_beginning: bool = False) -> None:

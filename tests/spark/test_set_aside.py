@@ -55,7 +55,7 @@ class World:
 
     def take(self, *ends):
         for end in ends:
-            requests = self.target.batches._requests
+            requests = self.target.batches._again.requests
             requests.say = self.said.append
             with patch.object(Requests, "ask", lambda _, tables: self.asked.append(tables)):
                 self.target.take({0: [end], 1: [1]})

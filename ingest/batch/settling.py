@@ -1,0 +1,161 @@
+"""What takes effect between batches, once everything before it is applied.
+
+A DDL that no change of its table has followed; rows that a snapshot which began again did not find any more; a table
+that was read again. Each waits for a position: the connector must have streamed beyond it (so all of it is in Kafka),
+and the lake must hold what the topic held then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ingest.batch.apply import Applier, Work
+from ingest.batch.awaited import Awaited
+from ingest.batch.definitions import Definitions
+from ingest.batch.retaking import Retaking
+from ingest.changes import restarted_snapshots
+from ingest.changes.restarted_snapshots import Cleanup
+from ingest.model.manifest import Entry, Gap, Kind
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.schema import ddl_policy, pending_ddl
+from ingest.source.definition_check import SecondLook
+from ingest.source.resync import Request, Requests
+
+
+class Spine(Protocol):
+    """What is asked of the batches (``micro_batch.Batches``)."""
+
+    @property
+    def newest(self) -> Entry | None:
+        """The manifest's newest entry."""
+
+    def note(self) -> Note:
+        """Of a batch without records: the next number, under the checkpoint's id."""
+
+    def without_changes(self, kind: Kind) -> Entry:
+        """The newest entry once more, with the next number."""
+
+    def publish(self, entry: Entry) -> None:
+        """Write the manifest's next row."""
+
+    def finish(self, note: Note) -> None:
+        """Do a batch of this note."""
+
+    def replay(self) -> int:
+        """Take in what waits in quarantine and can be applied by now."""
+
+
+class Settling:
+    """Of one job. Every method may be called again after a crash: what is done already is found done."""
+
+    def __init__(
+        self,
+        spine: Spine,
+        applier: Applier,
+        definitions: Definitions,
+        awaited: Awaited,
+        requests: Requests,
+        again: Retaking,
+        second_look: SecondLook | None,
+    ) -> None:
+        self._spine = spine
+        self._applier = applier
+        self._definitions = definitions
+        self._awaited = awaited
+        self._requests = requests
+        self._again = again
+        self._second_look = second_look
+
+    def look(self, streaming: Position | None) -> None:
+        """Do what has become due. ``streaming``: the newest position that the connector is known to have streamed; a
+        snapshot below it is complete in Kafka.
+        """
+        if self._second_look and streaming:
+            self._second_look.look(self._definitions.streamed(), streaming, self._requests)
+        if (newest := self._spine.newest) is None:
+            return
+        known = [streaming, *(mark.position for mark in newest.high_water.values())]
+        streamed = max((position for position in known if position), default=None)
+        if streamed is not None:
+            self._follow_ddl(newest, streamed)
+        for cleanup in restarted_snapshots.awaited(self._definitions.known(), newest.tables):
+            if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
+                self.clean_up(cleanup)
+        for request in self._requests.look():
+            if self._complete(request):
+                self._spine.replay()  # what waited for the table is void by now, or free to go on
+
+    def _follow_ddl(self, newest: Entry, streamed: Position) -> None:
+        catalog, barriers = self._definitions.governed(newest)
+        ddl_policy.refuse(barriers)
+        waiting = pending_ddl.pending(catalog, newest.tables, streamed, barriers)
+        ready = {
+            str(table): upto
+            for table, upto in waiting.items()
+            if self._is_applied(Cleanup(table, upto))
+        }
+        if ready:
+            self._spine.finish(replace(self._spine.note(), ddl=ready))
+
+    def _complete(self, request: Request) -> bool:
+        """A table that was read again: done once all that was read is in Kafka and applied."""
+        newest = self._newest
+        state = newest.tables.get(request.table)
+        whole = self._again.whole(request, state)
+        if whole is None:
+            return False
+        cleanup, asked = whole
+        read = replace(cleanup, below=request.below)
+        if not (self._is_applied(read) and self._is_applied(cleanup)):
+            return False
+        if state is None:
+            self._close_gaps(cleanup)
+        else:
+            self.clean_up(cleanup, asked)
+        self._requests.done(request)
+        # A DDL that came after the request may have opened another gap.
+        self.ask_again(self._newest.gaps)
+        return True
+
+    def clean_up(
+        self, cleanup: Cleanup, asked: Position | None = None, note: Note | None = None
+    ) -> None:
+        """Remove the rows that a completed snapshot did not contain, and publish that. ``asked``: where MySQL's log was
+        when the table's rows were read, as far as that is known; ``note``: of the attempt that a crash ended.
+        """
+        newest, name = self._newest, str(cleanup.table)
+        note = note or replace(self._spine.note(), cleanup=(name, cleanup.below))
+        started = time.monotonic()
+        entry = self._spine.without_changes("cleanup")
+        applied = self._applier.clean_up(cleanup, Work.of(note))
+        settled = restarted_snapshots.settled(entry.tables[name], cleanup)
+        after = replace(settled, version=applied.version)
+        read_after = max(cleanup.below, asked or cleanup.below)
+        gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after)
+        tables, seconds = {**entry.tables, name: after}, time.monotonic() - started
+        self._spine.publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
+        self._awaited.forget(cleanup)
+
+    def _close_gaps(self, cleanup: Cleanup) -> None:
+        """Of a table of which there is no row, here or at the source."""
+        entry = self._spine.without_changes("cleanup")
+        gaps = restarted_snapshots.closed(entry.gaps, cleanup, cleanup.below)
+        if gaps != entry.gaps:
+            self._spine.publish(replace(entry, gaps=gaps))
+
+    def ask_again(self, gaps: Sequence[Gap]) -> None:
+        """Have the tables of open gaps read again."""
+        self._again.ask(gaps, self._definitions.readable()[1])
+
+    @property
+    def _newest(self) -> Entry:
+        newest = self._spine.newest
+        assert newest is not None
+        return newest
+
+    def _is_applied(self, cleanup: Cleanup) -> bool:
+        return self._awaited.is_applied(cleanup, self._newest)
