@@ -1,13 +1,32 @@
 """What a run does when something beside its query goes wrong."""
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from ingest.job.run import Run
+from ingest.job.stream_guard import StreamGuard
+from ingest.job.streaming import Streaming
 from ingest.model.errors import Exit, IngestError
+
+
+def streaming(**parts):
+    """What is not named is not touched."""
+    nothing = SimpleNamespace()
+    return Streaming(
+        pipeline=nothing,
+        spark=nothing,
+        committer=parts.get("committer", nothing),
+        supervisor=parts.get("supervisor", nothing),
+        ahead=nothing,
+        log=Path("log"),
+        say=lambda _: None,
+        report=lambda _: None,
+        stop=threading.Event(),
+    )
 
 
 def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
@@ -19,11 +38,12 @@ def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
     def look() -> None:
         raise IngestError("E-CONNECT-AWAY", "Connect is away.", remedy="wait", may_pass=True)
 
-    run = Run(SimpleNamespace(), Path("log"), lambda _: None, lambda _: None)
+    committer = SimpleNamespace(refuse_lost=lambda: None)
+    run = streaming(committer=committer, supervisor=SimpleNamespace(look=look))
     with pytest.raises(IngestError, match="Connect is away"):
-        run._watch(query, SimpleNamespace(look=look), SimpleNamespace(), lambda: None)
+        run.watch(query, StreamGuard(run.stop.is_set), SimpleNamespace())
     assert stopped == [1]
-    assert not run._stop.is_set(), "the run would end in silence, as if asked to"
+    assert not run.stop.is_set(), "the run would end in silence, as if asked to"
 
 
 def test_what_code_raises_of_itself_is_tried_once_more_and_told_with_its_file(
@@ -32,15 +52,16 @@ def test_what_code_raises_of_itself_is_tried_once_more_and_told_with_its_file(
     said, tried = [], []
     run = Run(SimpleNamespace(), tmp_path / "spark.log", said.append, lambda _: None)
 
-    def stream(*_, **__):
-        tried.append(1)
+    def stream(*, from_beginning):
+        tried.append(from_beginning)
         raise json.JSONDecodeError("Unterminated string", "{", 1)
 
-    monkeypatch.setattr(run, "_stream", stream)
+    fails = streaming()
+    monkeypatch.setattr(fails, "stream", stream)
     monkeypatch.setattr(run._stop, "wait", lambda _: None)
     with pytest.raises(IngestError, match="JSONDecodeError: Unterminated") as told:
-        run._stream_until_done(SimpleNamespace(), None, None, None, once=True, from_beginning=False)
+        run._stream_until_done(fails, from_beginning=True)
     assert (told.value.code, told.value.exit_code) == ("E-BATCH-FAILED", Exit.FAILED)
-    assert len(tried) == 2
+    assert tried == [True, False], "what was begun from the beginning goes on from there"
     assert "Traceback" in (tmp_path / "spark.log").read_text(encoding="utf-8")
     assert "Traceback" not in "".join([*said, str(told.value)])

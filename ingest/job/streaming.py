@@ -1,0 +1,227 @@
+"""One streaming query of a run: where it begins, what it does, why it ended."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ingest.batch.batch_report import BatchReport
+from ingest.batch.micro_batch import Batches
+from ingest.config.pipeline_file import Pipeline
+from ingest.job.stream_failure import Again, again
+from ingest.job.stream_guard import StreamGuard
+from ingest.kafka import broker, record_stream
+from ingest.kafka.kafka_log import KafkaLog
+from ingest.kafka.prefetch import Ahead
+from ingest.lake.delta.commit import Committer
+from ingest.lake.files.storage import Storage
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.errors import IngestError
+from ingest.model.failpoints import reached
+from ingest.model.manifest import offsets_as_json
+from ingest.model.names import checkpoint_path
+from ingest.model.start_facts import StartFacts
+from ingest.source import resync
+from ingest.source.binlog import MySqlLog
+from ingest.source.connector import Connector
+from ingest.source.definition_check import SecondLook
+from ingest.source.epoch_registry import EpochRegistry
+from ingest.source.supervisor import Supervisor
+from ingest.start import gather_facts
+from ingest.start.repair import mended
+from ingest.start.start_decision import Start
+from ingest.start.upgrade import Upgrade
+
+
+@dataclass
+class Streaming:
+    """What the queries of one run have in common. ``say`` gets sentences, ``report`` each batch; ``stop`` is set when the
+    run is to end; ``once``: up to where Kafka ends; ``only_replay``: take in what waits in quarantine, and nothing else.
+    """
+
+    pipeline: Pipeline
+    spark: SparkSession
+    committer: Committer
+    supervisor: Supervisor
+    ahead: Ahead
+    log: Path
+    say: Callable[[str], None]
+    report: Callable[[BatchReport], None]
+    stop: threading.Event
+    once: bool = False
+    only_replay: bool = False
+    applied: int = 0
+    """Batches of the newest query."""
+
+    def stream(self, *, from_beginning: bool) -> Again | None:
+        """Decide, mend, stream; returns why it ended, unless it was to end."""
+        self.applied = 0
+        checkpoint = Storage(self.spark, checkpoint_path(self.pipeline.lake.path))
+        epochs = EpochRegistry(self.pipeline).known()
+        log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
+        schemas = broker.SchemaTopic(self.pipeline, epochs)
+        requests = resync.Requests(self.pipeline, self.say)
+        batches = Batches(
+            self.spark,
+            self.pipeline,
+            log=log,
+            schemas=schemas,
+            committer=self.committer,
+            newest=Ledger(self.pipeline.lake.path).last(),
+            report=self.report,
+            requests=requests,
+            binlog=MySqlLog(self.pipeline, epochs),
+            epochs=epochs,
+            second_look=SecondLook(self.pipeline),
+        )
+        try:
+            start, facts = mended(
+                self.spark,
+                batches,
+                lambda: self._look(batches, from_beginning=from_beginning),
+                self.say,
+                Upgrade(
+                    self.spark,
+                    self.pipeline,
+                    self.committer,
+                    schemas,
+                    self.say,
+                    lambda: resync.is_possible(self.pipeline),
+                ),
+            )
+            self._take_again(start, facts, requests, batches)
+            batches.ensure_tables()
+            starting = self._checkpoint(checkpoint, batches, start, facts)
+            batches.replay()
+            if self.only_replay:
+                return None
+            guard = StreamGuard(self.stop.is_set)
+            ended = self.watch(self._start(batches, guard, starting), guard, batches)
+            if ended is None and not self.stop.is_set():
+                batches.ensure_tables()
+                batches.clean_up(self.supervisor.streaming(now=True))
+            return ended
+        finally:
+            batches.close()
+            log.close()
+            schemas.close()
+            requests.close()
+
+    def _look(self, batches: Batches, *, from_beginning: bool) -> StartFacts:
+        """The facts as they are now; what others did to the tables is decided upon from here."""
+        self.committer.begin_anew()
+        places = broker.partitions(self.pipeline)
+        return gather_facts.gather(
+            self.spark,
+            self.pipeline,
+            places,
+            from_beginning=from_beginning,
+            barred=batches.barred(),
+        )
+
+    def _take_again(
+        self, start: Start, facts: StartFacts, requests: resync.Requests, batches: Batches
+    ) -> None:
+        """Ask the connector for what Kafka has lost, and for what a crash left unasked."""
+        if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
+            # Its task makes a table's topic once, and would wait for a deleted one for ever.
+            Connector(self.pipeline).restart()
+        requests.ask(start.resync)
+        batches.ask_again(facts.newest.gaps if facts.newest else ())
+
+    def _checkpoint(
+        self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts
+    ) -> str | None:
+        """Make the checkpoint what was decided; returns where a new one starts."""
+        if start.resume:
+            assert facts.checkpoint.id
+            batches.checkpoint_id = facts.checkpoint.id
+            return None
+        minted = uuid.uuid4().hex[:16]
+        checkpoint.delete("")
+        checkpoint.write(
+            gather_facts.IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n{facts.shape}\n"
+        )
+        batches.checkpoint_id = minted
+        if batches.newest is None:
+            return None
+        ends = batches.newest.ends
+        # Spark wants every partition named; -2 is its word for the earliest offset.
+        here = broker.partitions(self.pipeline)
+        return offsets_as_json({place: ends.get(place, -2) for place in here})
+
+    def _start(self, batches: Batches, guard: StreamGuard, starting: str | None) -> StreamingQuery:
+        def apply(batch: Any, batch_id: int) -> None:
+            with guard.batch():
+                batches.apply(batch, batch_id)
+                self.applied += 1
+                batches.clean_up(None)
+
+        writer = (
+            record_stream.records(self.spark, self.pipeline, starting)
+            .writeStream.foreachBatch(apply)
+            .queryName(f"ingest-{self.pipeline.name}")
+            .option("checkpointLocation", checkpoint_path(self.pipeline.lake.path))
+        )
+        if self.once:
+            return writer.trigger(availableNow=True).start()
+        seconds = self.pipeline.spark.trigger_seconds
+        return writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds").start()
+
+    def watch(self, query: StreamingQuery, guard: StreamGuard, batches: Batches) -> Again | None:
+        """Until the query ends; returns why, unless it was to end."""
+        seen = -1
+        try:
+            while not query.awaitTermination(1):
+                self.committer.refuse_lost()
+                self.supervisor.look()
+                newest = batches.newest.batch_id if batches.newest else 0
+                if _logged(query) > seen and newest:
+                    seen = _logged(query)
+                    batches.state_size = _state_size(query)
+                    reached("batch_logged", newest)
+                if not query.status["isTriggerActive"]:
+                    self._between(guard, batches)
+                if self.stop.is_set():
+                    self.say("stopping after the batch in hand …")
+                    guard.close()
+                    query.stop()
+                    break
+        except StreamingQueryException as failure:
+            if not self.stop.is_set():
+                guard.failure = guard.failure or failure
+        finally:
+            if query.isActive:
+                guard.close()
+                query.stop()
+        return again(guard.failure, self.log) if guard.failure else None
+
+    def _between(self, guard: StreamGuard, batches: Batches) -> None:
+        with guard.between() as mine:
+            if not mine:
+                return
+            try:
+                batches.clean_up(self.supervisor.streaming())
+            except IngestError as failure:
+                if not failure.may_pass:  # a server is away: nothing depends on when
+                    raise
+
+
+def _logged(query: StreamingQuery) -> int:
+    last = query.lastProgress
+    return int(last["batchId"]) if last else -1
+
+
+def _state_size(query: StreamingQuery) -> tuple[int, int]:
+    last = query.lastProgress
+    operators = last["stateOperators"] if last else []
+    rows = sum(int(one["numRowsTotal"]) for one in operators)
+    return rows, sum(int(one["memoryUsedBytes"]) for one in operators)
