@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import shutil
 import stat
@@ -29,6 +28,7 @@ from xml.sax.saxutils import quoteattr
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ingest.config.resources import resource
+from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary
 from ingest.model.errors import Exit, IngestError
 
@@ -65,12 +65,6 @@ class Artefact:
     def path(self) -> Path:
         """Where it lies in the shared cache."""
         return cache_folder() / "artefacts" / self.group / self.file_name
-
-
-def cache_folder() -> Path:
-    """The shared cache: ``$INGEST_CACHE``, else ``~/.cache/ingest``."""
-    chosen = os.environ.get("INGEST_CACHE")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "ingest"
 
 
 @cache

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from ingest.local.artefacts import cache_folder
+from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary
 
 MAGIC = (0xF00BABA8).to_bytes(4, "little")

@@ -9,6 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from ingest.local.cache_folder import cache_folder
 from ingest.model.errors import IngestError
 
 OLDEST = 17
@@ -60,8 +61,6 @@ def spark_java_home() -> Path:
     home = Path(java_binary()).parent.parent
     if "jdk.incubator.vector" in _modules(home):
         return home
-    from ingest.local.artefacts import cache_folder
-
     wrapper = cache_folder() / "java-for-spark" / "bin" / "java"
     script = (
         "#!/bin/sh\n"

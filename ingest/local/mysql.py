@@ -14,6 +14,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from ingest.local import artefacts, libaio, process
+from ingest.local.cache_folder import cache_folder
 from ingest.model.errors import Exit, IngestError
 
 ADMIN = "root"
@@ -169,7 +170,7 @@ def _server() -> tuple[Path, Path, dict[str, str]]:
     if found and _is_mysql_8(found):
         return Path(found).resolve().parent.parent, Path(found), {}
     home = artefacts.mysql_home()
-    compat = libaio.library_path(artefacts.cache_folder())
+    compat = libaio.library_path(cache_folder())
     paths = [str(home / "lib" / "private"), *([compat] if compat else [])]
     return home, home / "bin" / "mysqld", {"LD_LIBRARY_PATH": ":".join(paths)}
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ingest.local import artefacts
+from ingest.local.cache_folder import cache_folder
 from ingest.model.errors import IngestError
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ class Debian:
     @property
     def path(self) -> Path:
         version = self.version.replace(":", "%3a")
-        return artefacts.cache_folder() / "debian" / f"{self.name}_{version}_{self.release}.deb"
+        return cache_folder() / "debian" / f"{self.name}_{version}_{self.release}.deb"
 
     def text(self, member: str) -> str:
         if not self.path.exists():
