@@ -2,7 +2,7 @@
 
 A snapshot brings what ``SELECT`` prints: ``{"a": [1, 5.61e-4]}``. The stream brings the same document
 with the same key order, but compact and with every DOUBLE written out to its last binary digit
-(``0.00056099999999999997…``; facts.md A1) and the digits of a control character's escape in upper case. One
+(``0.00056099999999999997…``; ``tests/integration/test_types.py``) and the digits of a control character's escape in upper case. One
 space after each separator, MySQL's shortest form of such numbers and digits in lower case make both the same text.
 """
 

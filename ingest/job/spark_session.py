@@ -27,12 +27,12 @@ DEFAULTS = {
     # Otherwise each Column that Python makes asks the JVM five more questions, to be able to name its line in
     # an error: 0.4 s of a batch of ten small tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # One state of a small table in 1 task instead of 50 (design.md section 3).
+    # One state of a small table in 1 task instead of 50.
     "spark.databricks.delta.snapshotPartitions": "1",
     # The batch is persisted before any MERGE reads it, so MERGE need not copy its source again.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.shuffle.partitions": "2",
-    # Re-planning costs more than it saves on batches of this size (facts.md B8).
+    # Re-planning costs more than it saves on batches of this size.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -22,7 +22,7 @@ RUN_HEADER = "__debezium.context.runId"
 """The header of a record that names the connector run that wrote it."""
 
 RECORDS_PER_PART = 10_000
-"""What one task decodes in some tenth of a second (facts.md B4: 8 to 15 µs of CPU a change)."""
+"""What one task decodes in some tenth of a second: 8 to 15 µs of CPU a change."""
 
 
 def parts(ranges: Ranges, context: SparkContext) -> int:

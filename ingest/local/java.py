@@ -56,7 +56,7 @@ def spark_java_home() -> Path:
     """A ``JAVA_HOME`` for Spark.
 
     The wheel's runtime lacks the module ``jdk.incubator.vector`` that Spark's launcher asks for
-    and the JVM would refuse to start (facts.md B8), so it gets a ``bin/java`` that drops the flag.
+    and the JVM would refuse to start, so it gets a ``bin/java`` that drops the flag.
     """
     home = Path(java_binary()).parent.parent
     if "jdk.incubator.vector" in _modules(home):

@@ -141,7 +141,7 @@ class Marker:
     @property
     def version(self) -> int:
         """The growing long. Raises ``ValueError`` when a part does not fit; two commits with one
-        identity would silently lose the second (facts.md B1).
+        identity would silently lose the second (``tests/capability/test_delta.py``).
         """
         for name, value, bits in (
             ("term", self.term, TERM_BITS),

@@ -2,7 +2,7 @@
 
 ``epoch`` grows when the log itself restarts or another server takes over, so positions of two
 epochs compare by epoch alone. ``part`` orders the two halves of a primary-key change, which share
-file, byte position and row (facts.md A3): the delete of the old key first, then the create. Pure.
+file, byte position and row (``tests/capability/test_debezium.py``): the delete of the old key first, then the create. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PART_REREAD = 2
 own; it was read after that event, so it comes after it."""
 
 SQL_TYPE = "struct<epoch: int, file: bigint, pos: bigint, row: int, part: int>"
-"""The same value inside Spark and Delta; structs compare field by field there too (facts.md B2)."""
+"""The same value inside Spark and Delta; structs compare field by field there too (``tests/capability/test_spark.py``)."""
 
 _TEXT = re.compile(r"(\d+)/(\d+):(\d+):(\d+)\.(\d+)")
 _FILE_NUMBER = re.compile(r"\.(\d+)$")

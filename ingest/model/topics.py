@@ -2,7 +2,7 @@
 
 Debezium sanitises topic names: every character outside ``[A-Za-z0-9._-]`` becomes ``_``, so two
 tables can silently share a topic, and Kafka itself refuses two topics that differ only in ``.``
-against ``_``, upon which the whole connector stands still while it says RUNNING (facts.md A0.3).
+against ``_``, upon which the whole connector stands still while it says RUNNING.
 Both are found here, before anything is started. Pure.
 """
 

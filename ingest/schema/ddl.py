@@ -1,7 +1,7 @@
 """What the text of a DDL says and the column lists of its schema record do not. Pure.
 
 Debezium sends the full new column list with each ALTER; which of the columns is an old one under a
-new name, or a new one under an old name, stands only in the statement (facts.md A2).
+new name, or a new one under an old name, stands only in the statement (``tests/integration/test_ddl.py``).
 """
 
 from __future__ import annotations

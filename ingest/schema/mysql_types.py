@@ -1,7 +1,7 @@
 """MySQL column types: what each becomes in Delta, and how Debezium's JSON writes its values.
 
 ``column_type`` answers for one column of Debezium's schema-change topic. The JSON forms hold for the
-settings of ``connect/mysql-connector.yaml`` and were read off the real connector (facts.md A1). Pure.
+settings of ``connect/mysql-connector.yaml`` and were read off the real connector (``tests/integration/test_types.py``). Pure.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Column:
     labels: tuple[str, ...] = ()
     """Of an ENUM or SET, as the DDL quotes them."""
     generated: bool = False
-    """AUTO_INCREMENT or ON UPDATE CURRENT_TIMESTAMP: MySQL gives the value (facts.md A0.14)."""
+    """AUTO_INCREMENT or ON UPDATE CURRENT_TIMESTAMP: MySQL gives the value (``tests/integration/test_types.py``)."""
 
     @classmethod
     def from_json(cls, column: Mapping[str, Any]) -> Column:
@@ -214,7 +214,7 @@ def streamed_labels(quoted: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Labels as the DDL quotes them to pairs (as the stream writes it, label) where the two differ.
 
     Debezium's stream takes a label from the DDL's text with its escapes as they stand and puts a
-    backslash before each comma; the snapshot has the label itself (facts.md A1).
+    backslash before each comma; the snapshot has the label itself (``tests/integration/test_types.py``).
     """
     pairs = []
     for text in quoted:

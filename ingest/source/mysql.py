@@ -159,7 +159,7 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
     """The captured tables, or the first thing that stands in the way, as :class:`IngestError`.
 
     Debezium would find most of these later, in a task that fails after its PUT was accepted, and
-    the missing SELECT not at all: its snapshot "succeeds" with no tables (facts.md A6).
+    the missing SELECT not at all: its snapshot "succeeds" with no tables.
     """
     unknown = why_unknown(facts.version)
     if unknown:

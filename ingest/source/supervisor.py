@@ -1,7 +1,7 @@
 """Watching the connector while a job runs: noticing that it stands still, and restarting it.
 
 ``connector.state`` says RUNNING when its task has failed, and even the task says RUNNING after its
-binlog connection is gone (facts.md A0.10). So three facts are gathered (task state, whether the
+binlog connection is gone (seen with Debezium 3.6). So three facts are gathered (task state, whether the
 server has a binlog stream of ours, whether a snapshot is under way) and ``diagnose`` decides.
 """
 

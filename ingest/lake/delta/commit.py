@@ -192,7 +192,7 @@ def sibling(session: SparkSession) -> SparkSession:
     """A session of one's own on the same Spark, with the runtime settings of the first.
 
     Commit identity lives in session configuration; a thread that shared a session would commit
-    under another thread's identity, or be skipped in silence (facts.md B1).
+    under another thread's identity, or be skipped in silence (``tests/capability/test_delta.py``).
     """
     jvm_session = session._jsparkSession.cloneSession()
     return SparkSession(session.sparkContext, jvm_session)

@@ -21,7 +21,7 @@ from ingest.schema.evolution import Field
 
 APP_ID = "spark.databricks.delta.write.txnAppId"
 VERSION = "spark.databricks.delta.write.txnVersion"
-"""Where a commit's identity stands (facts.md B1)."""
+"""Where a commit's identity stands (``tests/capability/test_delta.py``)."""
 
 
 def delta_log(session: SparkSession, path: str) -> Any:

@@ -185,7 +185,7 @@ class LakeTable:
         self.session.sql(f"ALTER TABLE {self._identifier} SET TBLPROPERTIES ({pairs})")
 
     def restore(self, version: int) -> None:
-        """Bring the table back to one of its versions; markers are not rewound (facts.md B1)."""
+        """Bring the table back to one of its versions; markers are not rewound."""
         self.delta().restoreToVersion(version)
 
     @contextmanager
