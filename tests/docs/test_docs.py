@@ -13,7 +13,7 @@ from ingest.cli.app import app
 from ingest.schema.type_table import table
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = sorted((ROOT / "ingest").rglob("*.py"))
 
 
@@ -45,6 +45,14 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_rooms_that_a_page_names_exist(page):
+    named = re.findall(r"`([a-z_]+(?:/[a-z_.]+)*(?:\.py|/))`", page.read_text())
+    gone = [one for one in named if not any((at / one).exists() for at in (ROOT, ROOT / "ingest"))]
+    # A test's file may be named by itself, beside one of its folder.
+    assert [one for one in gone if not list((ROOT / "tests").rglob(one))] == []
 
 
 def test_the_types_page_holds_the_generated_table():
