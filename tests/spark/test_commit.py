@@ -2,7 +2,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable as DeltaLake
+from deltalake import write_deltalake
 
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.spark_table import LakeTable
@@ -75,3 +78,20 @@ def test_threads_with_sessions_of_their_own_never_commit_under_each_other_s_iden
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(work, range(3))) == [([3], Marker(0, 3, 0).version)] * 3
+
+
+def test_a_table_with_a_checkpoint_is_looked_at_in_a_thread_that_asks_spark_for_the_first_time(
+    spark, tmp_path
+):
+    """A TRUNCATE right after a start, of a table whose newest commits are delta-rs's: Delta reads the checkpoint by the
+    session that is active in the thread, and ours had none. Each batch failed with DELTA_SPARK_SESSION_NOT_SET.
+    """
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("delta").save(path)
+    # delta-rs leaves no checksum file, from which Delta would know the markers without the checkpoint.
+    write_deltalake(path, pa.table({"id": pa.array([7], pa.int64())}), mode="append")
+    DeltaLake(path).create_checkpoint()
+    table = LakeTable(sibling(spark), path)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(table.committed, "ingest/p/c/t/m").result() is None
+    assert table.version() == 1

@@ -25,8 +25,14 @@ VERSION = "spark.databricks.delta.write.txnVersion"
 
 
 def delta_log(session: SparkSession, path: str) -> Any:
-    """Delta's own object for a table's log."""
+    """Delta's own object for a table's log, with the session active in this thread.
+
+    A command of Spark's sees to that itself. Delta's objects do not: they read a checkpoint, and take the note of a
+    commit, by the session that is active in the thread that asks, and fail in a thread that has none.
+    """
     jvm: Any = session._jvm
+    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession$")
+    getattr(sessions, "MODULE$").setActiveSession(session._jsparkSession)
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)
 
 
@@ -37,9 +43,6 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
     jvm: Any = session._jvm
     delta = jvm.org.apache.spark.sql.delta
     none = jvm.scala.Option.empty()
-    # Delta takes the note of a commit from the thread's active session, which a command would have set.
-    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession$")
-    getattr(sessions, "MODULE$").setActiveSession(session._jsparkSession)
     transaction = delta_log(session, path).startTransaction(none, none)
     app, version = session.conf.get(APP_ID), int(session.conf.get(VERSION) or 0)
     # Asked for, so that Delta notes that we rely on it: a successor's fence is then a conflict.
