@@ -17,11 +17,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest.batch import apply, micro_batch, reader
+from ingest.batch import micro_batch, reader, table_applier
 from ingest.batch.batch_report import BatchReport
 from ingest.config import pipeline_file
 from ingest.job import spark_session
-from ingest.job.first_file import First, write
+from ingest.job.first_pipeline_file import First, write
 from ingest.job.run import Run
 from ingest.lake.quarantine import held_back
 from ingest.local.mysql import PIPELINE
@@ -32,7 +32,7 @@ from tests.support.server import Server
 
 STAGES = [
     (reader.Reader, "read"),
-    (apply.Applier, "prepare"),
+    (table_applier.Applier, "prepare"),
     (held_back.HeldBack, "take"),
     (micro_batch.Batches, "_apply_tables"),
     (micro_batch.Batches, "publish"),

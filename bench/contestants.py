@@ -30,7 +30,7 @@ from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
 from ingest.model.position import Position
-from ingest.model.ties import Event
+from ingest.model.position_ties import Event
 from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
 

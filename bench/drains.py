@@ -30,7 +30,7 @@ import yaml
 from bench.spent import Spent, by_command, medians
 from bench.stacks import fresh_stack
 from bench.workload import COLUMNS, MYSQL_TABLE, rows_in_order
-from ingest.job.first_file import First, write
+from ingest.job.first_pipeline_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from ingest.config import pipeline_file
 from ingest.demo.job import Job
 from ingest.job import spark_session
-from ingest.job.first_file import First, write
+from ingest.job.first_pipeline_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.observe.audit import Audit

@@ -9,7 +9,7 @@ job              the process: Spark, the streaming query around the batches, how
 start            how a job begins: ``gather_facts`` looks, ``start_decision`` decides, ``repair`` acts;
                  ``upgrade`` brings over a lake that an earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
-                 path, ``reader`` reads its changes, ``apply`` brings them to the tables
+                 path, ``reader`` reads its changes, ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
                  whether the lake equals its source (``audit``)
 maintenance      files put in order, old versions removed

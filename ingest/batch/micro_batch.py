@@ -13,21 +13,21 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch.apply import Applier, Work, further_numbers
-from ingest.batch.awaited import Awaited
 from ingest.batch.batch_report import BatchReport
-from ingest.batch.definitions import Definitions, InForce
+from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.reader import Reader, Reading
-from ingest.batch.retaking import Retaking
 from ingest.batch.settling import Settling
-from ingest.batch.stages import Stopwatch
+from ingest.batch.stage_times import Stopwatch
+from ingest.batch.table_applier import Applier, Work, further_numbers
+from ingest.batch.table_definitions import Definitions, InForce
+from ingest.batch.topic_end import Awaited
 from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Log, Schemas
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.engines import collected
+from ingest.lake.engines import collected_changes
 from ingest.lake.manifest import next_entry
 from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.quarantine.held_back import HeldBack
@@ -39,8 +39,8 @@ from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, Gap, Kind
 from ingest.model.names import app_id
 from ingest.model.position import Position
+from ingest.model.position_ties import Doubt
 from ingest.model.start_facts import Note
-from ingest.model.ties import Doubt
 from ingest.model.topics import TableId
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.set_aside import Spans
@@ -221,7 +221,7 @@ class Batches:
         assert read.fresh is not None
         others = [table for table in tables if table.facts.table not in read.rows]
         collect = self._applier.collects
-        bad = collected.look(read.fresh, others, self._pool, collect=collect)
+        bad = collected_changes.look(read.fresh, others, self._pool, collect=collect)
         return self._held.take(read.changes, others, bad, identity)
 
     def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from ingest.arrow.json_columns import Layout
 from ingest.batch import arrow_reader
 from ingest.batch.arrow_reader import Read
-from ingest.batch.definitions import InForce
-from ingest.batch.stages import Stopwatch
+from ingest.batch.stage_times import Stopwatch
+from ingest.batch.table_definitions import InForce
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.changes.batch_facts import Counts
 from ingest.changes.kept_frames import free, keep
@@ -24,8 +24,8 @@ from ingest.lake.quarantine import held_back
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place, TableState, filled
+from ingest.model.position_ties import Tie
 from ingest.model.start_facts import Note
-from ingest.model.ties import Tie
 from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion

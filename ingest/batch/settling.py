@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ingest.batch.apply import Applier, Work
-from ingest.batch.awaited import Awaited
-from ingest.batch.definitions import Definitions
-from ingest.batch.retaking import Retaking
+from ingest.batch.doubtful_tables import Retaking
+from ingest.batch.table_applier import Applier, Work
+from ingest.batch.table_definitions import Definitions
+from ingest.batch.topic_end import Awaited
 from ingest.changes import restarted_snapshots
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.model.manifest import Entry, Gap, Kind

@@ -15,7 +15,7 @@ from ingest.model.epochs import Epoch, newest_restart
 from ingest.model.errors import Exit, IngestError
 from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.position import Position
-from ingest.model.ties import Tie
+from ingest.model.position_ties import Tie
 from ingest.model.topics import TableId
 from ingest.schema.steps import TableFacts
 

@@ -51,7 +51,7 @@ def init(
     force: Annotated[bool, typer.Option(help="Overwrite the output file.")] = False,
 ) -> None:
     """Write a first pipeline file, commented, after a look at the source."""
-    from ingest.job.first_file import First, write
+    from ingest.job.first_pipeline_file import First, write
 
     first = First(mysql, password_file, (*tables, *(more or ())), name, kafka, connect, lake)
     found = write(first, output, local.home_folder(home), force=force)
@@ -204,7 +204,7 @@ def resync(
     from ingest.config.pipeline_file import load
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
-    from ingest.source.resnapshot import resnapshot
+    from ingest.source.resync_all import resnapshot
 
     pipeline = load(file)
     if everything == bool(tables):

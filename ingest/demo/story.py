@@ -20,7 +20,7 @@ from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
-from ingest.job import first_file, spark_session
+from ingest.job import first_pipeline_file, spark_session
 from ingest.lake.manifest.manifest_reader import Ledger, age
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
@@ -90,7 +90,7 @@ class Demo:
     def _pipeline(self, stack: Stack) -> Pipeline:
         mysql = stack.mysql()
         file = self.home / "pipeline.yaml"
-        first = first_file.First(
+        first = first_pipeline_file.First(
             f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}",
             mysql.secret(PIPELINE),
             ("shop.*",),
@@ -99,7 +99,7 @@ class Demo:
             None,
             str(self.home / "lake"),
         )
-        first_file.write(first, file, self.home, force=True)
+        first_pipeline_file.write(first, file, self.home, force=True)
         # A demo is over before the JVM's second compiler would pay (bench/ has both).
         with file.open("a") as text:
             text.write(f"\nspark:\n  conf: {json.dumps(spark_session.SHORT)}\n")

@@ -19,7 +19,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.job.stream_failure import Again, again
 from ingest.job.stream_guard import StreamGuard
 from ingest.kafka import broker, record_stream
-from ingest.kafka.kafka_log import KafkaLog
+from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files.storage import Storage

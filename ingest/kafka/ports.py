@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from ingest.model.manifest import Place
 from ingest.model.position import Position
-from ingest.model.ties import Event
+from ingest.model.position_ties import Event
 from ingest.schema.catalog import Catalog
 
 Ranges = Mapping[Place, tuple[int, int]]

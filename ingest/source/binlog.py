@@ -10,7 +10,7 @@ from pymysql.cursors import Cursor
 from ingest.config.pipeline_file import Pipeline
 from ingest.model.epochs import Epoch, newest_number
 from ingest.model.position import Position, file_number
-from ingest.model.ties import Event
+from ingest.model.position_ties import Event
 from ingest.source import mysql
 
 

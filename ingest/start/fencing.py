@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from ingest.batch.apply import MIRROR
+from ingest.batch.table_applier import MIRROR
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import LakeTable

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Schemas
-from ingest.lake.delta import delta_log, parquet_footers, statistics
+from ingest.lake.delta import delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
@@ -217,14 +217,14 @@ def corrected(state: TableState) -> list[delta_log.Action]:
     """The entries of files whose statistics are not what they should be, as they should be: the same files with the
     same deleted rows, so nothing is removed and no data changes.
     """
-    known = statistics.columns(state.metadata["schemaString"])
-    wide, found = statistics.wide(known), list[delta_log.Action]()
+    known = file_statistics.columns(state.metadata["schemaString"])
+    wide, found = file_statistics.wide(known), list[delta_log.Action]()
     for one in state.files.values():
         try:
             exact = parquet_footers.decimals(state.folder / unquote(one.path), wide)
         except OSError:  # not there: nobody can read it
             exact = {}
-        add = statistics.corrected(one.add, known, exact)
+        add = file_statistics.corrected(one.add, known, exact)
         if _said(add) != _said(one.add):
             found.append({"add": {**add, "partitionValues": {}, "dataChange": False}})
     return found

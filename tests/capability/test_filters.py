@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.start import upgrade
 from tests.outside import tables
@@ -67,11 +67,13 @@ def test_other_readers_find_every_row_in_a_table_by_delta_rs(tmp_path, held, ask
 )
 def test_each_mutant_of_what_is_written_is_met_by_a_filter(tmp_path, held, monkeypatch, mutant):
     if mutant == "bounds are left out":
-        monkeypatch.setattr(statistics, "_above", lambda _: None)
+        monkeypatch.setattr(file_statistics, "_above", lambda _: None)
     elif mutant == "what is below a second is cut":
-        monkeypatch.setattr(statistics, "_instants", lambda low, high: (low, high[:19] + ".000000"))
+        monkeypatch.setattr(
+            file_statistics, "_instants", lambda low, high: (low, high[:19] + ".000000")
+        )
     elif mutant == "texts are cut":
-        monkeypatch.setattr(statistics, "raised", lambda text: text)
+        monkeypatch.setattr(file_statistics, "raised", lambda text: text)
     kinds = {"VARCHAR(500)", "DATETIME(6)"}
     few = [one for one in held if one.mysql in kinds]
     made, _ = tables.direct(tmp_path, few, marks=False)

@@ -18,7 +18,7 @@ from ingest.arrow.change_facts import before
 from ingest.arrow.json_columns import Layout
 from ingest.batch import arrow_reader
 from ingest.changes.row_images import RowSchema
-from ingest.lake.engines.collected import winners
+from ingest.lake.engines.collected_changes import winners
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position

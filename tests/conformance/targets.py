@@ -23,7 +23,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch import apply, micro_batch
+from ingest.batch import micro_batch, table_applier
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
@@ -203,7 +203,7 @@ class SparkTarget:
             try:
                 with (
                     patch.object(micro_batch, "reached", dying(crash)),
-                    patch.object(apply, "reached", dying(crash)),
+                    patch.object(table_applier, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
                     patch.object(workspace, "reached", dying(crash)),
                 ):

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ingest.batch import apply
+from ingest.batch import table_applier
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import STEP_BITS, Marker
@@ -64,7 +64,7 @@ def test_steps_that_are_numbered_anew_where_others_are_left_out_are_noticed(spar
     def renumbered(found):
         return [replace(one, number=number) for number, one in enumerate(without_void(found))]
 
-    with pytest.raises(AssertionError), patch.object(apply, "without_void", renumbered):
+    with pytest.raises(AssertionError), patch.object(table_applier, "without_void", renumbered):
         begun_and_finished(spark, tmp_path, keyed=False, dies_at=5)
 
 
@@ -79,7 +79,10 @@ def begun_and_finished(spark, tmp_path, keyed, dies_at):
         if seen.count("step_committed") == dies_at:
             raise Crash
 
-    with patch.object(apply, "without_void", list), patch.object(apply, "reached", reached):
+    with (
+        patch.object(table_applier, "without_void", list),
+        patch.object(table_applier, "reached", reached),
+    ):
         try:
             target._apply({0: [len(changes)]})
         except Crash:
@@ -112,7 +115,7 @@ def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goe
             raise Crash
 
     with (
-        patch.object(apply, "reached", dies_beyond_the_first_number),
+        patch.object(table_applier, "reached", dies_beyond_the_first_number),
         pytest.raises(Crash),
     ):
         target._apply({0: [len(changes) - 1]})
@@ -122,7 +125,7 @@ def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goe
     table = OneTable(target)
     table.take([len(changes)])
     assert table.content() == Counter(one.after for one in changes)
-    app = target.batches._applier.identity(last.checkpoint_id, apply.TableId("d", "t0"))
+    app = target.batches._applier.identity(last.checkpoint_id, table_applier.TableId("d", "t0"))
     assert Marker.parse(LakeTable(spark, path).committed(app)).place >= (2, 0)
     assert Ledger(str(target.path)).last().batch_id == 3
     assert 4 * MANY > 1 << STEP_BITS

@@ -13,10 +13,10 @@ from pyroaring import BitMap
 from pyspark.sql import functions as F
 
 from ingest.arrow import change_facts, record_reader
-from ingest.batch import apply
+from ingest.batch import table_applier
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
-from ingest.lake.engines import collected, merge_on_read
+from ingest.lake.engines import collected_changes, merge_on_read
 from ingest.lake.manifest import next_entry
 from ingest.maintenance import compaction
 from ingest.model.errors import IngestError
@@ -185,7 +185,7 @@ MUTANTS = [
     ),
     Mutant(
         "the last arrival wins in the driver",
-        collected,
+        collected_changes,
         "winners",
         _last_arrival_in_the_driver,
         "the_newest_position_wins_within_a_batch_whatever_arrives_last",
@@ -201,7 +201,7 @@ MUTANTS = [
     ),
     Mutant(
         "a step in the driver has the whole batch's changes",
-        apply,
+        table_applier,
         "_rows_within",
         lambda _: lambda rows, step: rows,
         "a_truncate_removes_what_stood_before_it_and_nothing_after",
@@ -233,7 +233,7 @@ MUTANTS = [
     ),
     Mutant(
         "truncates are ignored",
-        apply,
+        table_applier,
         "steps",
         _without_truncates,
         "a_truncate_removes_what_stood_before_it_and_nothing_after",
@@ -248,7 +248,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a truncate makes void is what comes after it",
-        apply,
+        table_applier,
         "without_void",
         lambda original: lambda found: [replace(one, void=bool(one.wipe)) for one in found],
         "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied",

@@ -24,7 +24,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ingest.config import pipeline_file
 from ingest.demo.job import Job
-from ingest.job.first_file import First, write
+from ingest.job.first_pipeline_file import First, write
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local import process

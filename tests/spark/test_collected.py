@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from ingest.changes import envelope, row_images
 from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.kafka.record_stream import SCHEMA
-from ingest.lake.engines import collected
+from ingest.lake.engines import collected_changes
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -40,6 +40,6 @@ def test_tables_whose_names_are_nearly_one_keep_their_rows_apart(spark, names):
         step = StepBatch(Step(None, None, version), ("id",), fresh, mine, schema)
         batches.append(TableBatch(SimpleNamespace(bytes=100), [step]))
     with ThreadPoolExecutor(1) as pool:
-        assert collected.look(fresh, batches, pool, collect=True) == 0
+        assert collected_changes.look(fresh, batches, pool, collect=True) == 0
     found = [[row["v"] for row in one.steps[0].rows.to_pylist()] for one in batches]
     assert found == [[name] for name in names]

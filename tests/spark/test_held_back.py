@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest.arrow import column_values
-from ingest.batch import apply, micro_batch
+from ingest.batch import micro_batch, table_applier
 from ingest.changes import row_images
 from ingest.lake.quarantine.waiting_list import waiting_list
 from ingest.model.position import Position
@@ -103,7 +103,7 @@ def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake):
         lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
     with (
         patch.object(micro_batch, "reached", dying(place)),
-        patch.object(apply, "reached", dying(place)),
+        patch.object(table_applier, "reached", dying(place)),
         pytest.raises(Crash),
     ):
         lake.replay()

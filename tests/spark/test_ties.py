@@ -14,12 +14,12 @@ from ingest.arrow import change_facts
 from ingest.arrow.column_values import UnfitError
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.kafka.record_stream import SCHEMA
-from ingest.model import ties
+from ingest.model import position_ties
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
+from ingest.model.position_ties import Tie
 from ingest.model.specification import row
-from ingest.model.ties import Tie
 from ingest.model.topics import TableId
 from ingest.source.resync import Requests
 from tests.conformance.histories import History, Record
@@ -374,21 +374,21 @@ MUTANTS = [
     ),
     Mutant(
         "whatever has the place of another was sent again",
-        ties,
+        position_ties,
         "_other",
         lambda _: lambda tie, event: "",
         in_one_batch,
     ),
     Mutant(
         "nothing was sent again",
-        ties,
+        position_ties,
         "_other",
         lambda _: lambda tie, event: "other",
         sent_again,
     ),
     Mutant(
         "what another server sends of the last transaction was sent again",
-        ties,
+        position_ties,
         "torn",
         lambda _: lambda places: {},
         test_a_transaction_that_a_failover_cuts_in_two_opens_a_gap,

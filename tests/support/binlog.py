@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ingest.model.position import Position
-from ingest.model.ties import Event
+from ingest.model.position_ties import Event
 
 
 class PlainLog:

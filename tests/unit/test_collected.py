@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.lake.engines.collected import AbsentError, numbered, winners
+from ingest.lake.engines.collected_changes import AbsentError, numbered, winners
 
 PLACE = pa.struct(
     [

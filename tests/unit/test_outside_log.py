@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest.lake.delta import deletion_vector, statistics
+from ingest.lake.delta import deletion_vector, file_statistics
 from tests.outside import tables
 from tests.outside.log import Log
 from tests.outside.vectors import rows_of
@@ -100,12 +100,12 @@ def test_it_tells_a_log_that_is_false(tmp_path, name):
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     for action in actions:
         if "add" in action:
-            said = statistics.read(action["add"]["stats"])
+            said = file_statistics.read(action["add"]["stats"])
             if name == "one bound":
                 del said["maxValues"]["c"]
             else:
                 for bound, value in MUTANTS[name].items():
                     said[bound]["c"] = value
-            action["add"]["stats"] = statistics.written(said)
+            action["add"]["stats"] = file_statistics.written(said)
     commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
     assert Log.read(lake.path).falsehoods()

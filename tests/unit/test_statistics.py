@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.files.storage import LocalFiles
 from tests.support.direct_lake import DirectLake
@@ -27,7 +27,7 @@ TEXT = st.text(
 
 def schema(kind):
     field = {"name": "v", "type": kind, "nullable": True, "metadata": {}}
-    return statistics.columns(json.dumps({"type": "struct", "fields": [field]}))
+    return file_statistics.columns(json.dumps({"type": "struct", "fields": [field]}))
 
 
 def entry(low, high):
@@ -40,7 +40,7 @@ def bounds(add):
     return said.get("minValues", {}).get("v"), said.get("maxValues", {}).get("v")
 
 
-@pytest.mark.parametrize("make", [statistics.true, statistics.corrected])
+@pytest.mark.parametrize("make", [file_statistics.true, file_statistics.corrected])
 @given(st.lists(TEXT, min_size=1))
 def test_bounds_of_texts_contain_each_of_them_and_are_short(make, texts):
     low, high = bounds(make(entry(min(texts), max(texts)), schema("string"), {}))
@@ -49,15 +49,15 @@ def test_bounds_of_texts_contain_each_of_them_and_are_short(make, texts):
         return
     for text in texts:
         assert low.encode() <= text.encode() <= high.encode()
-    assert len(low) <= statistics.TEXT
-    assert len(high) <= statistics.TEXT or set(high) == {LAST}
+    assert len(low) <= file_statistics.TEXT
+    assert len(high) <= file_statistics.TEXT or set(high) == {LAST}
 
 
 @given(st.lists(TEXT, min_size=1))
 def test_bounds_that_were_wrongly_decoded_contain_each_text_when_they_are_corrected(texts):
     wrong = "".join(map(_as_delta_rs_decodes, max(texts)))
     least = "".join(map(_as_delta_rs_decodes, min(texts)))
-    low, high = bounds(statistics.corrected(entry(least, wrong), schema("string")))
+    low, high = bounds(file_statistics.corrected(entry(least, wrong), schema("string")))
     if high is not None:
         assert low.encode() <= min(texts).encode()
         assert max(texts).encode() <= high.encode()
@@ -73,7 +73,7 @@ LAST = "\U0010ffff"
 
 @pytest.mark.parametrize("text", [LAST * 32, LAST * 33, LAST * 32 + "z", LAST * 40 + "z" * 99])
 def test_a_maximum_that_cannot_be_raised_is_longer(text):
-    low, high = bounds(statistics.true(entry("a", text), schema("string"), {}))
+    low, high = bounds(file_statistics.true(entry("a", text), schema("string"), {}))
     assert low == "a"
     assert high.encode() >= text.encode()
     assert len(high) <= len(text)
@@ -81,17 +81,17 @@ def test_a_maximum_that_cannot_be_raised_is_longer(text):
 
 def test_a_maximum_above_which_no_short_text_is_is_left_out_with_its_minimum():
     endless = entry("a", LAST * 1000 + "z")
-    assert bounds(statistics.true(endless, schema("string"), {})) == (None, None)
+    assert bounds(file_statistics.true(endless, schema("string"), {})) == (None, None)
 
 
 def test_where_a_value_is_not_known_the_bounds_are_those_of_its_type():
     """A reader passes a file over that has none."""
-    found = bounds(statistics.corrected(entry(0.1, 0.2), schema("decimal(20,3)")))
+    found = bounds(file_statistics.corrected(entry(0.1, 0.2), schema("decimal(20,3)")))
     assert found == (-Decimal("99999999999999999.999"), Decimal("99999999999999999.999"))
     add = {"path": "f", "stats": json.dumps({"numRecords": 2, "nullCount": {"v": 1}})}
-    assert bounds(statistics.true(add, schema("boolean"), {})) == (False, True)
+    assert bounds(file_statistics.true(add, schema("boolean"), {})) == (False, True)
     add = {"path": "f", "stats": json.dumps({"numRecords": 2, "nullCount": {"v": 2}})}
-    assert bounds(statistics.true(add, schema("boolean"), {})) == (None, None)
+    assert bounds(file_statistics.true(add, schema("boolean"), {})) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_what_a_reader_would_misread_of_spark_s_is_told_and_written_so_that_none
     said = {"numRecords": 2, "minValues": {"v": low}, "nullCount": {"v": 0}}
     said |= {"maxValues": {"v": high}} if high is not None else {}
     spark_s = {"path": "f", "stats": _by_jackson(said)}
-    assert statistics.misread(spark_s, schema(kind))
-    made = statistics.reread(spark_s, schema(kind))
-    assert not statistics.misread(made, schema(kind))
+    assert file_statistics.misread(spark_s, schema(kind))
+    made = file_statistics.reread(spark_s, schema(kind))
+    assert not file_statistics.misread(made, schema(kind))
     assert tuple(map(str, bounds(made))) == right
     assert "E-" not in made["stats"]
 
@@ -122,9 +122,9 @@ def _by_jackson(said):
 
 
 def test_a_maximum_is_raised_beyond_surrogates():
-    assert statistics.raised("a\ud7ff") == "a\ue000"
-    assert statistics.raised("a\uffff") == "a\U00010000"
-    assert statistics.raised("a\U0010ffff") == "b"
+    assert file_statistics.raised("a\ud7ff") == "a\ue000"
+    assert file_statistics.raised("a\uffff") == "a\U00010000"
+    assert file_statistics.raised("a\U0010ffff") == "b"
 
 
 @given(st.data(), st.integers(1, 38))
@@ -135,38 +135,38 @@ def test_bounds_of_decimals_are_exact_or_left_out(data, digits):
     with_scale = sorted(Decimal(f"{one}E-{scale}") for one in drawn)
     add = entry(float(with_scale[0]), float(with_scale[-1]))
     known = schema(f"decimal({digits},{scale})")
-    found = bounds(statistics.corrected(add, known))
+    found = bounds(file_statistics.corrected(add, known))
     widest = Decimal(f"-{most}E-{scale}"), Decimal(f"{most}E-{scale}")
     assert found == (widest if digits > 15 else (with_scale[0], with_scale[-1]))
     exact = {("v",): (with_scale[0], with_scale[-1])}
-    if statistics.wide(known):
-        assert bounds(statistics.true(add, known, exact)) == (with_scale[0], with_scale[-1])
+    if file_statistics.wide(known):
+        assert bounds(file_statistics.true(add, known, exact)) == (with_scale[0], with_scale[-1])
 
 
 @given(st.lists(st.datetimes(), min_size=1), st.sampled_from(["T", " "]))
 def test_no_instant_is_later_than_the_maximum(instants, between):
     cut = [one.isoformat(between, "milliseconds") for one in (min(instants), max(instants))]
-    low, high = bounds(statistics.true(entry(*cut), schema("timestamp_ntz"), {}))
+    low, high = bounds(file_statistics.true(entry(*cut), schema("timestamp_ntz"), {}))
     for one in instants:
         assert low <= one.isoformat(between, "microseconds") <= high
 
 
 def test_a_zero_is_within_its_bounds_whatever_its_sign():
-    low, high = bounds(statistics.true(entry(0.0, -0.0), schema("double"), {}))
+    low, high = bounds(file_statistics.true(entry(0.0, -0.0), schema("double"), {}))
     assert (str(low), str(high)) == ("-0.0", "0.0")
 
 
 @pytest.mark.parametrize("kind", ["binary", "interval"])
 def test_what_is_not_known_to_bound_a_type_is_left_out(kind):
-    assert bounds(statistics.true(entry("a", "b"), schema(kind), {})) == (None, None)
+    assert bounds(file_statistics.true(entry("a", "b"), schema(kind), {})) == (None, None)
 
 
-@given(st.sampled_from([statistics.true, statistics.corrected]), TEXT, st.integers(-9, 9))
+@given(st.sampled_from([file_statistics.true, file_statistics.corrected]), TEXT, st.integers(-9, 9))
 def test_putting_statistics_right_again_changes_nothing(make, text, number):
     for kind, value in (("string", text), ("long", number), ("decimal(9,2)", number)):
         once = make(entry(value, value), schema(kind), {})
-        again = statistics.corrected(once, schema(kind))
-        assert statistics.corrected(again, schema(kind)) == again
+        again = file_statistics.corrected(once, schema(kind))
+        assert file_statistics.corrected(again, schema(kind)) == again
 
 
 KINDS = ("append", "add", "merge", "mark", "compact")
@@ -216,7 +216,7 @@ def test_decimals_are_found_by_a_filter(tmp_path, type_, values, kind, checkpoin
 def test_a_long_text_never_stands_in_the_log(tmp_path, kind):
     lake = _filled(tmp_path, ["x" * 8_000_000, "\U0010ffff" * 99], kind)
     assert len(lake.log()) < 20_000
-    assert b"x" * (statistics.TEXT + 1) not in lake.log()
+    assert b"x" * (file_statistics.TEXT + 1) not in lake.log()
 
 
 def test_new_bounds_are_exact_and_marks_keep_them(tmp_path):
@@ -280,13 +280,13 @@ MUTANTS = {
         ),
     ),
     "decimals stay as delta-rs writes them": (
-        (statistics, "true", _untouched),
+        (file_statistics, "true", _untouched),
         lambda path: test_decimals_are_found_by_a_filter(
             path, pa.decimal128(20, 0), [str(2**64 - 1)], "add", False
         ),
     ),
     "texts stay whole": (
-        (statistics, "true", _untouched),
+        (file_statistics, "true", _untouched),
         lambda path: test_a_long_text_never_stands_in_the_log(path, "add"),
     ),
     "files are passed over by the column's name": (

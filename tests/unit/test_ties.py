@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.model.position import Position
-from ingest.model.ties import PAYLOAD, WRAPS_AT, Doubt, Event, Tie, doubts, torn
+from ingest.model.position_ties import PAYLOAD, WRAPS_AT, Doubt, Event, Tie, doubts, torn
 from ingest.model.topics import TableId
 
 T, U = TableId("d", "t"), TableId("d", "u")

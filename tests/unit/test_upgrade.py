@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.lake.delta import statistics
+from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.spark_table import Description
 from ingest.start.upgrade import corrected, has_microseconds, needs_hashing
@@ -26,7 +26,7 @@ def test_corrected_files_keep_their_deleted_rows_and_change_no_data():
     def file(path, **bounds):
         vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
         add = {"path": path, "size": 9, "modificationTime": 1, "deletionVector": vector}
-        return LiveFile({**add, "stats": statistics.written(stats(**bounds))})
+        return LiveFile({**add, "stats": file_statistics.written(stats(**bounds))})
 
     physical = {"delta.columnMapping.physicalName": "col-1"}
     fields = [

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from ingest.lake.delta import delta_log, statistics
+from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_log import Action, Seen, TornCommitError, UnknownLogError
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
@@ -51,14 +51,14 @@ class LiveFile:
         found: dict[str, Any] = json.loads(self.add.get("stats") or "{}")
         return found
 
-    def corrected(self, columns: statistics.Columns) -> Action:
+    def corrected(self, columns: file_statistics.Columns) -> Action:
         """Its entry without what is not to be trusted in it, for a table of these columns."""
         if not self._corrected or self._corrected[0][0] is not columns:
-            self._corrected[:] = [(columns, statistics.corrected(self.add, columns))]
+            self._corrected[:] = [(columns, file_statistics.corrected(self.add, columns))]
         return self._corrected[0][1]
 
     @cached_property
-    def _corrected(self) -> list[tuple[statistics.Columns, Action]]:
+    def _corrected(self) -> list[tuple[file_statistics.Columns, Action]]:
         """What was last made, once for many commits."""
         return []
 
@@ -159,12 +159,12 @@ class TableState:
 
     def physical(self, column: str) -> str:
         """A column's name in the files, which columns keep when they are renamed."""
-        return statistics.physical_names(self.metadata["schemaString"]).get(column, column)
+        return file_statistics.physical_names(self.metadata["schemaString"]).get(column, column)
 
     @property
-    def columns(self) -> statistics.Columns:
+    def columns(self) -> file_statistics.Columns:
         """Types by physical names."""
-        return statistics.columns(self.metadata["schemaString"])
+        return file_statistics.columns(self.metadata["schemaString"])
 
     @property
     def configuration(self) -> Mapping[str, str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.lake.delta import statistics
+from ingest.lake.delta import file_statistics
 
 
-def decimals(file: Path, wanted: Collection[statistics.Path]) -> statistics.Exact:
+def decimals(file: Path, wanted: Collection[file_statistics.Path]) -> file_statistics.Exact:
     """Least and greatest value of these columns, given by their physical names; without those of which the file
     does not say it, or which have no value. Takes 0.1 ms, and no time where none is wanted. Raises ``OSError``.
     """
@@ -26,7 +26,10 @@ def decimals(file: Path, wanted: Collection[statistics.Path]) -> statistics.Exac
             ]
     except pa.ArrowInvalid as failure:
         raise OSError(f"{file} is no Parquet file: {failure}") from failure
-    found, unknown = dict[statistics.Path, tuple[Decimal, Decimal]](), set[statistics.Path]()
+    found, unknown = (
+        dict[file_statistics.Path, tuple[Decimal, Decimal]](),
+        set[file_statistics.Path](),
+    )
     for group in groups:
         for at in range(group.num_columns):
             column = group.column(at)

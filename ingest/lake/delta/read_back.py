@@ -13,7 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ingest.lake.delta import statistics
+from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.schema_commit import delta_log
 from ingest.lake.delta.spark_table import LakeTable
@@ -34,11 +34,11 @@ def put_right(table: LakeTable, start: int, app_id: str, version: int) -> bool:
     else commits meanwhile nothing is done.
     """
     commits = list(table.commits(start))
-    known = statistics.columns(table.schema_json())
+    known = file_statistics.columns(table.schema_json())
     files = [
-        {**statistics.reread(add, known), "dataChange": False}
+        {**file_statistics.reread(add, known), "dataChange": False}
         for add in _live(actions for _, actions in commits)
-        if statistics.misread(add, known)
+        if file_statistics.misread(add, known)
     ]
     if not files:
         return False

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from ingest.lake.delta import deletion_vector, delta_log, parquet_footers, statistics
+from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.model.failpoints import reached
@@ -87,8 +87,8 @@ class Scratch:
         """A new file's entry, its bounds taken from the file where delta-rs's are not exact."""
         known = self._like.columns
         file = self._folder / unquote(add["path"])
-        exact = parquet_footers.decimals(file, statistics.wide(known))
-        return statistics.true(add, known, exact)
+        exact = parquet_footers.decimals(file, file_statistics.wide(known))
+        return file_statistics.true(add, known, exact)
 
     def commit(self, actions: Sequence[Action]) -> bool:
         """Make these actions the version after the one that the scratch was made from, its new files among them;

@@ -15,7 +15,7 @@ from ingest.config.pipeline_file import Wanted
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
 from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines import collected, merge_on_read
+from ingest.lake.engines import collected_changes, merge_on_read
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose, may_mark, may_prune
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
@@ -45,7 +45,7 @@ class Source:
     def winners(self, key: tuple[str, ...]) -> pa.Table:
         """The same in the driver."""
         if self.rows is not None:
-            return collected.winners(self.rows, key)
+            return collected_changes.winners(self.rows, key)
         return self.winning(key).toArrow()
 
 
@@ -110,7 +110,7 @@ class Merging:
             if found.num_rows:
                 held = direct.ordinals(found["content"].to_pylist())
                 plan = multiset.multiset_plan(columns, op, quoted_for_delta_rs)
-                direct.merge(collected.numbered(found, held, op), plan, prune=())
+                direct.merge(collected_changes.numbered(found, held, op), plan, prune=())
 
         def by_spark() -> None:
             self._multiset_by_spark(target, net, columns, identity)
@@ -140,7 +140,7 @@ class Merging:
                 )
                 if marked and marked[0] is not None:
                     choice = Choice("deletion-vectors", marked[0])
-            except collected.AbsentError:
+            except collected_changes.AbsentError:
                 choice = Choice("spark", "a change removes a row that is not there")
             except _NOT_BY_DELTA_RS as failure:
                 # Should its commit have been made, Spark finds the identity there, and makes none.

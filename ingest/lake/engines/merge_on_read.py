@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from ingest.lake.delta import deletion_vector, delta_log, parquet_footers, statistics
+from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DirectTable, typed, write_new
@@ -161,15 +161,15 @@ def _enabled(state: TableState) -> list[Action]:
 def _marked(state: TableState, path: str, gone: BitMap) -> Action:
     """The file again. Its statistics are those of all its rows, so they bound what is left."""
     known = state.columns
-    exact = parquet_footers.decimals(state.folder / unquote(path), statistics.wide(known))
-    add = statistics.corrected(state.files[path].add, known, exact)
+    exact = parquet_footers.decimals(state.folder / unquote(path), file_statistics.wide(known))
+    add = file_statistics.corrected(state.files[path].add, known, exact)
     return {
         "add": {
             **add,
             "partitionValues": {},
             "dataChange": True,
-            "stats": statistics.written(
-                {**statistics.read(add.get("stats")), "tightBounds": False}
+            "stats": file_statistics.written(
+                {**file_statistics.read(add.get("stats")), "tightBounds": False}
             ),
             "deletionVector": deletion_vector.inline(gone),
         }

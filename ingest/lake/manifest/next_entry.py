@@ -10,8 +10,8 @@ from ingest import __version__
 from ingest.changes import restarted_snapshots
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.position import Position
+from ingest.model.position_ties import Doubt
 from ingest.model.start_facts import Note
-from ingest.model.ties import Doubt
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, TableFacts

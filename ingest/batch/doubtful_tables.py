@@ -9,10 +9,10 @@ from ingest.batch.reader import Reading
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
-from ingest.model import ties
+from ingest.model import position_ties
 from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.position import Position
-from ingest.model.ties import Doubt
+from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured
 from ingest.schema.set_aside import Spans
 from ingest.source.resync import Request, Requests
@@ -37,7 +37,11 @@ class Retaking:
             for table, position in read.counts.unreadable.items()
             if str(table) not in known and captured([table], self.pipeline.source.tables)
         }
-        return {**unread, **ties.torn(read.counts.torn), **ties.doubts(read.ties, events)}
+        return {
+            **unread,
+            **position_ties.torn(read.counts.torn),
+            **position_ties.doubts(read.ties, events),
+        }
 
     def whole(self, request: Request, state: TableState | None) -> tuple[Cleanup, Position] | None:
         """What is to go once a table was read again, and up to where gaps close then; None until all of it is in
