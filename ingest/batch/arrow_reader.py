@@ -1,6 +1,6 @@
 """Changes read in the driver, by Arrow.
 
-Spark plans and compiles a batch's decoding for longer than Arrow takes to do it, up to millions of changes.
+Up to millions of changes, Spark needs longer to plan and compile the decoding than Arrow needs for all of it.
 What is here is only the plain: tables with a key, changes that come for the first time, values that are what
 Debezium writes. A topic with anything else in this batch is left to Spark, which has a reason for it, a place to
 set it aside, and every rule (``envelope``, ``dedup``, ``row_images``, ``held_back``).

@@ -225,7 +225,7 @@ class Applier:
         return Applied(cleanup.table, target.path, target.version(), 0, target.id())
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
-        """The app id of a table's mirror."""
+        """The ``txnAppId`` under which a table's mirror, its copy in the lake, is committed to."""
         return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
 
     def _step(

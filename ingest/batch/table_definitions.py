@@ -44,7 +44,7 @@ class Definitions:
         return self._admission.of(self.streamed())
 
     def known(self) -> Catalog:
-        """The same without a look at the topic: what was read last."""
+        """Like :meth:`readable`, by what was read of the schema topic last, without another look at it."""
         return self._admission.of(self._schemas.catalog)[0]
 
     def governed(

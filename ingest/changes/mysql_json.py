@@ -75,7 +75,8 @@ def _number(token: Column) -> Column:
 
 
 def _is_expansion(token: Column, digits: Column, fraction: Column) -> Column:
-    """True when a text with 1 to 30 fraction digits is a double written out in full.
+    """True when a number with 1 to 30 fraction digits is a double that Debezium has written out to its last digit (and
+    that MySQL would print in its shortest form).
 
     A double is m · 2^-k with an odd m, so it has exactly k fraction digits, and its digits without the
     point are m · 5^k. The nearest double agrees in the first 15 digits; here the last 18 are compared.

@@ -19,7 +19,9 @@ from ingest.schema.steps import Attempt, TableFacts
 
 @dataclass(frozen=True)
 class Cleanup:
-    """Rows of ``table`` below ``below`` are to go once the snapshot pinned there is applied."""
+    """Still to be done: once the snapshot taken at the position ``below`` is applied, delete the rows of ``table`` whose
+    position is lower.
+    """
 
     table: TableId
     below: Position

@@ -1,4 +1,4 @@
-"""`ingest local`: the embedded MySQL, Kafka and Connect."""
+"""`ingest local`: starts and stops a MySQL, a Kafka and a Connect of this project's own on this machine."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Job:
                 "E-DEMO-JOB",
                 f"The job ended by itself with exit code {self.process.returncode}: "
                 f"{' / '.join(said)}",
-                remedy=f"read {self.log} and {self.log}.spark.",
+                remedy=f"look for the cause in {self.log} (what the job said) and {self.log}.spark (Spark's own log).",
                 exit_code=Exit.FAILED,
             )
 

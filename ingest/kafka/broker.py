@@ -261,7 +261,8 @@ class SchemaTopic:
                 "E-SCHEMA-RECORD",
                 f"Offset {message.offset()} of the schema-change topic "  # type: ignore[attr-defined]
                 f"{self._topic!r} is not a schema-change record.",
-                means="Types of later changes could be wrong, so nothing was applied.",
+                means="From there on the columns and types of a table are not known, and values could be decoded wrongly; "
+                "nothing was applied.",
                 remedy="find out who else writes to that topic; only Debezium may.",
                 exit_code=Exit.FAILED,
             ) from None

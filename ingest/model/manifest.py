@@ -117,7 +117,7 @@ class Gap:
 
     @property
     def is_open(self) -> bool:
-        """True until the table was taken again."""
+        """True until the gap is closed: the table was read from MySQL again."""
         return self.resync is None
 
 

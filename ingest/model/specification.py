@@ -46,7 +46,7 @@ class Change:
 
 
 def in_order(delivered: Iterable[Change], snapshot: Position | None = None) -> list[Change]:
-    """What was delivered, each change once, in the order of the log.
+    """The changes in the order of the log, each once, without rows of any but the newest attempt at a snapshot.
 
     ``snapshot``: where the newest snapshot was pinned, which the schema-change topic says also of
     one that found no row.

@@ -77,8 +77,8 @@ class Inexact:
 
 
 def exact(value: Any) -> Any:
-    """A value as something that is equal only to itself: -0.0 is not 0.0, a Decimal has its digits. Days and
-    microseconds since 1970 stand for dates and times, which Python has none of before year 1.
+    """A value as something that is equal only to itself: -0.0 is not 0.0, a Decimal has its digits. Dates and
+    times are days and microseconds since 1970, since Python has none before the year 1.
     """
     if isinstance(value, float):
         return value.hex()

@@ -201,8 +201,8 @@ def refuse(barriers: Mapping[TableId, Barrier]) -> None:
         if barrier.act == "fail":
             raise IngestError(
                 "E-DDL-FAIL",
-                f"{table}: {barrier.statement[:200]!r} ({barrier.why}) is one of the DDLs that the pipeline "
-                "file says `fail` to.",
+                f"{table}: the run stops before {barrier.statement[:200]!r} ({barrier.why}), because the pipeline "
+                "file says `fail` for this kind of DDL.",
                 means="The batch was not applied; everything from here on waits in Kafka.",
                 remedy=f"let it pass with `approved: {barrier.position}` below `tables`, or change the "
                 "table's `ddl`; `pause` lets the other tables go on.",

@@ -239,7 +239,7 @@ def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
                 raise IngestError(
                     "E-MYSQL-GRANT",
                     f"The user {source.user!r} cannot SELECT from {table}: {failure.args[-1]}.",
-                    means="Its snapshot would silently lack that table; nothing was started.",
+                    means="Debezium's snapshot would leave that table out and say nothing; nothing was started.",
                     remedy=f"GRANT SELECT ON {quoted(table.database)}.* TO that user.",
                 ) from None
 

@@ -86,7 +86,7 @@ def refuse_away_lake(pipeline: Pipeline) -> None:
         f"A run has begun to fill the lake {pipeline.lake.path}, but has published no batch yet."
         if begun
         else f"There is no batch in the lake {pipeline.lake.path} yet.",
-        means="There is nothing to compare.",
+        means="MySQL has nothing to be compared with.",
         remedy="let the run come to its first batch; if it ended before, mend what it said at its end."
         if begun
         else "run the pipeline first: `ingest run FILE --once`.",

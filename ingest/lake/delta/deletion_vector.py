@@ -32,7 +32,7 @@ _TO_Z85, _FROM_Z85 = str.maketrans(_PYTHON, _Z85), str.maketrans(_Z85, _PYTHON)
 
 
 class UnreadableError(Exception):
-    """A deletion vector that is not one of ours: in a file of its own, or of another format."""
+    """A deletion vector that we did not write: it lies in a separate file (ours stand in the log), or in another format."""
 
 
 def inline(rows: Iterable[int]) -> dict[str, Any]:

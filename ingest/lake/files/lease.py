@@ -179,7 +179,7 @@ class Lease:
                 continue
 
     def _stood_still(self, held: int, beat: str, stop: threading.Event, *, standby: bool) -> bool:
-        """Watch the counter; True when it did not move for long enough."""
+        """Watch the counter that a living holder keeps raising. True when it stood still for ``EXPIRES_AFTER`` seconds."""
         started = time.monotonic()
         while time.monotonic() - started < EXPIRES_AFTER:
             if stop.wait(0.5 if standby else 0.2):
