@@ -17,7 +17,7 @@ from ingest.model.manifest import Place
 
 
 class KafkaLog:
-    """The ``micro_batch.Log`` of a real run. ``checkpoint``: Spark's checkpoint folder; ``ahead``: what brings records to
+    """The ``ports.Log`` of a real run. ``checkpoint``: Spark's checkpoint folder; ``ahead``: what brings records to
     the driver, which outlives it.
     """
 

@@ -57,8 +57,7 @@ def passed_over(
     asked are those filters that no row of the torn one meets.
     """
     found: dict[str, set[str]] = {one: set() for one in readers}
-    for number, file in enumerate(_files(made.path)):
-        held = set(pq.read_table(file, columns=["id"])["id"].to_pylist())
+    for number, (file, held) in enumerate(_files(made.path)):
         fitting = [one for one in asked if not held & {*one.right()}]
         copy = root / f"torn{number}"
         shutil.copytree(made.path, copy)
@@ -71,11 +70,11 @@ def passed_over(
     return found
 
 
-def _files(path: Path) -> list[Path]:
-    """The live ones with the least and the greatest id among those that hold any value besides."""
-    live = [path / one for one in sorted(DeltaTable(path).file_uris())]
-    first = {one: pq.read_table(one, columns=["id"])["id"].to_pylist() for one in live}
-    ordered = sorted(live, key=lambda one: min(first[one]))
+def _files(path: Path) -> list[tuple[Path, set[int]]]:
+    """The live ones with the least and the greatest id among those that hold any value besides, each with its ids."""
+    live = [path / one for one in DeltaTable(path).file_uris()]
+    held = [(one, set(pq.read_table(one, columns=["id"])["id"].to_pylist())) for one in live]
+    ordered = sorted(held, key=lambda one: min(one[1]))
     return [ordered[0], ordered[-2]]
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = {"pyspark", "delta", "deltalake", "confluent_kafka", "pymysql", "httpx", "psutil"}
-OUTSIDE |= {"subprocess", "socket", "requests"}
+OUTSIDE = {
+    *("pyspark", "delta", "deltalake", "confluent_kafka", "pymysql", "httpx", "psutil"),
+    *("subprocess", "socket", "requests"),
+}
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts): path
