@@ -108,6 +108,10 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
+                for one in requests.open():
+                    self.say(
+                        f"{one.table} is still being taken again; the next run goes on with it"
+                    )
             return ended
         finally:
             batches.close()

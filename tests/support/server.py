@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,20 @@ class Cli:
 
     def once(self, file: Path, **env: str) -> subprocess.CompletedProcess[str]:
         return self("run", str(file), "--once", env=env)
+
+    def until_mended(self, file: Path, seconds: float = 150) -> None:
+        """Runs until no gap is open and no table is being taken again. A run that ends before the connector has read
+        a table leaves that to the next one, so on a busy machine it takes a few.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            done = self.once(file)
+            assert done.returncode == 0, done.stderr
+            report = json.loads(self("status", str(file), "--json").stdout)
+            left = [gap for gap in report["gaps"] if gap["open"]]
+            if not (left or report["resyncing"]):
+                return
+            assert time.monotonic() < deadline, (left, report["resyncing"])
 
     def audit(self, file: Path) -> tuple[bool, dict[str, Any]]:
         """The audit itself, in the test run's own Spark (`ingest audit` would start another)."""
