@@ -68,6 +68,8 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
     name = f"ddl{seeds[0]}"
     tables = {seed: f"t{seed}" for seed in seeds}
     lab = Lab(stack, folder / name, name=name, tables=tuple(tables.values()))
+    # No zero dates are written, so a date of 1970 is one, in NOT NULL columns, too.
+    lab.settings["source"] = {"epoch_dates": "keep"}
     lab.sql(f"CREATE DATABASE {name}")
     # The first half of each table's life comes with the snapshot, or while it is taken.
     todo = {seed: list(statements(f"{name}.{table}", seed)) for seed, table in tables.items()}
