@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.arrow import json_document
+from ingest.schema import binary_labels
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind
 
 _JSON = {
@@ -52,6 +53,8 @@ def value(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
     """Parsed values to the lake's type; null stays null. ``streamed``: true where the stream wrote it, false
     where a snapshot did. Raises :class:`UnfitError`, ``ValueError``.
     """
+    if kind.marked:
+        return _marked(raw, kind, streamed)
     if raw.null_count == len(raw):
         return pa.nulls(len(raw), delta_type(kind.delta))
     if kind.kind in RANGES:
@@ -104,6 +107,16 @@ def _of_each(raw: pa.Array, act: Callable[[str], Any], into: pa.DataType | None 
     encoded = raw.dictionary_encode()
     values = [act(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(values, into or pa.string()).take(encoded.indices)
+
+
+def _marked(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
+    """Labels that a snapshot marks. What it has not marked is no value."""
+    none = pc.fill_null(pc.equal(raw, binary_labels.NULL), False)
+    marked = pc.fill_null(pc.starts_with(raw, binary_labels.LABEL), False)
+    if not pc.all(pc.or_(streamed, pc.or_(none, marked)), min_count=0).as_py():
+        raise UnfitError("a label that a snapshot has not marked")
+    read = pc.if_else(none, None, pc.utf8_slice_codeunits(raw, 1))
+    return pc.if_else(streamed, _of_each(raw, lambda text: _label(text, kind)), read)
 
 
 def _label(text: str, kind: ColumnType) -> str:

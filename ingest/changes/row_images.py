@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from ingest.changes.envelope import ANY_LENGTH
 from ingest.changes.mysql_json import json_text
 from ingest.model.names import quoted
+from ingest.schema import binary_labels
 from ingest.schema.delta_types import struct_json, type_json
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind, column_type
 from ingest.schema.mysql_types import Column as SourceColumn
@@ -177,6 +178,8 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     )
     for name, kind in schema.columns:
         field = raw.getField(name)
+        if kind.marked:
+            reason = reason.when(_unread(field), F.lit(f"column {name!r}: {binary_labels.UNREAD}"))
         if kind.kind in _CAN_FAIL:
             reason = reason.when(
                 field.isNotNull() & value(field, kind, streamed=_streamed()).isNull(),
@@ -221,8 +224,8 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
     if column.kind is Kind.YEAR:
         # 1900 is no YEAR; the stream adds 1900 to the 0 that stands for 0000.
         return F.when(streamed & (raw == 1900), 0).otherwise(raw).cast(column.delta)
-    if column.labels:
-        return F.when(streamed, _labels(raw, column)).otherwise(raw)
+    if column.labels or column.marked:
+        return F.when(streamed, _labels(raw, column)).otherwise(_as_read(raw, column))
     if column.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP):
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
@@ -249,8 +252,26 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
     return raw
 
 
+def _as_read(raw: Column, column: ColumnType) -> Column:
+    """An ENUM's or SET's labels from what a snapshot brings."""
+    if not column.marked:
+        return raw
+    return F.when(raw != binary_labels.NULL, F.substring(raw, 2, _WHOLE))
+
+
+_WHOLE = 2**31 - 1
+
+
+def _unread(raw: Column) -> Column:
+    """True for a label that a snapshot has not marked, and so not read at all."""
+    marked = raw.startswith(binary_labels.LABEL) | (raw == binary_labels.NULL)
+    return ~_streamed() & ~F.coalesce(marked, F.lit(False))
+
+
 def _labels(raw: Column, column: ColumnType) -> Column:
     """An ENUM's or SET's labels from how the stream writes them."""
+    if not column.labels:
+        return raw
     known = F.create_map(*[F.lit(text) for pair in column.labels for text in pair])
     if column.kind is Kind.ENUM:
         return F.coalesce(F.element_at(known, raw), raw)

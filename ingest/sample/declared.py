@@ -43,6 +43,11 @@ class Declared:
         """Python's name for the character set."""
         return _CODECS[self.charset]
 
+    @property
+    def marked(self) -> bool:
+        """True for labels that a snapshot marks (``binary_labels``)."""
+        return self.name in ("ENUM", "SET") and self.charset == "binary"
+
     def holds(self, text: str) -> bool:
         """True for a text that the character set has a place for, and that comes back as it is."""
         if self.charset == "utf16" and text[:1] in ("\ufeff", "\ufffe"):

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from ingest.sample.declared import Declared
 from ingest.sample.texts import quoted
+from ingest.schema import binary_labels
 from ingest.schema.mysql_types import streamed_labels
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
@@ -48,20 +49,21 @@ def every_label(of: Declared) -> Iterator[tuple[str, str, str, str]]:
     """Each label alone; of a SET none, and all, too."""
     every = _labels(of)
     if of.name == "SET":
-        yield _set(())
-        yield _set(every)
+        yield _set(of, ())
+        yield _set(of, every)
     for one in every:
-        yield _set((one,))
+        yield _set(of, (one,))
 
 
 def drawn_labels(rng: random.Random, of: Declared) -> tuple[str, str, str, str]:
     """One label; of a SET some, in the order in which they are declared."""
     every = _labels(of)
     if of.name == "ENUM":
-        return _set((rng.choice(every),))
-    return _set(tuple(one for one in every if rng.random() < 0.5))
+        return _set(of, (rng.choice(every),))
+    return _set(of, tuple(one for one in every if rng.random() < 0.5))
 
 
-def _set(labels: tuple[tuple[str, str], ...]) -> tuple[str, str, str, str]:
+def _set(of: Declared, labels: tuple[tuple[str, str], ...]) -> tuple[str, str, str, str]:
     shown, streamed = (",".join(one[which] for one in labels) for which in (0, 1))
-    return quoted(shown), streamed, shown, shown
+    mark = binary_labels.LABEL if of.marked else ""
+    return quoted(shown), streamed, shown, mark + shown

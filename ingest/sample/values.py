@@ -25,6 +25,7 @@ from ingest.sample.documents import DOCUMENTS, Document, drawn_document
 from ingest.sample.geometries import drawn_geometry
 from ingest.sample.json_forms import base64_text, geometry_json
 from ingest.sample.labels import drawn_labels, every_label, labels_with_a_character_lost
+from ingest.schema import binary_labels
 from ingest.schema.mysql_types import GEOMETRIES
 
 QUARANTINE = "quarantine"
@@ -94,6 +95,14 @@ def exact(value: Any) -> Any:
 
 
 NULL = Value("NULL", None, None, None)
+
+
+def null(kind: str) -> Value:
+    """NULL in a column of this type."""
+    return _MARKED_NULL if declared(kind).marked else NULL
+
+
+_MARKED_NULL = Value("NULL", None, None, binary_labels.NULL)
 
 
 def values(kind: str) -> Sequence[Value]:

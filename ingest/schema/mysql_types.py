@@ -60,6 +60,8 @@ class ColumnType:
     """Fraction digits of a TIME."""
     labels: tuple[tuple[str, str], ...] = ()
     """Of an ENUM or SET: how the stream writes a label, and the label, where they differ."""
+    marked: bool = False
+    """Of an ENUM or SET: a snapshot marks its labels (``binary_labels``)."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,13 @@ def column_type(column: Column) -> ColumnType:
     if name in _TEXTS:
         return ColumnType(Kind.TEXT, "string", "string")
     if name in _LABELS:
-        return ColumnType(_LABELS[name], "string", "string", labels=streamed_labels(column.labels))
+        return ColumnType(
+            _LABELS[name],
+            "string",
+            "string",
+            labels=streamed_labels(column.labels),
+            marked=(column.charset or "").lower() == "binary",
+        )
     if name in GEOMETRIES:
         return ColumnType(
             Kind.GEOMETRY, "struct<srid: int, wkb: binary>", "struct<wkb: string, srid: int>"

@@ -86,6 +86,12 @@ ENTRIES = (
     ),
     Entry("SET", _column("SET", 1), "the labels with commas between, as with ENUM"),
     Entry(
+        "ENUM and SET in CHARACTER SET binary",
+        _column("ENUM", 1, charset="binary"),
+        "the same. A snapshot reads their table by a statement of ours; where Debezium cannot be told of it (see "
+        "operations.md), its rows are quarantined",
+    ),
+    Entry(
         "JSON",
         _column("JSON"),
         "MySQL's own text, numbers unrounded. From the stream, a DOUBLE without a fraction from 10^7 on "

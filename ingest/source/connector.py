@@ -23,7 +23,9 @@ from ingest.config.resources import resource
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
-from ingest.model.topics import include_expression
+from ingest.model.topics import captured, include_expression
+from ingest.schema import binary_labels
+from ingest.source import mysql
 from ingest.source.mysql import Reached
 
 _STRATEGIES = {
@@ -126,13 +128,15 @@ class Connector:
 
     def plan(self) -> Plan:
         """What :meth:`apply` would change."""
-        return plan_from(self._current(), desired(self.pipeline))
+        current = self._current()
+        return plan_from(current, self._wanted(current))
 
     def apply(self) -> Plan:
         """Make it so; a second call changes nothing. Raises :class:`IngestError` with reasons."""
-        plan = self.plan()
+        current = self._current()
+        wanted = self._wanted(current)
+        plan = plan_from(current, wanted)
         if plan.action != "nothing":
-            wanted = desired(self.pipeline)
             self._validate(wanted)
             self._call("PUT", f"/connectors/{self.name}/config", json=wanted)
         return plan
@@ -193,6 +197,22 @@ class Connector:
             if self.status() is None:
                 return
             _pause(0.1)
+
+    def _wanted(self, current: Mapping[str, str] | None) -> dict[str, str]:
+        """What is desired, and how its snapshot reads tables with labels of the binary character set. As long as that
+        snapshot is to come or may begin again, MySQL says which these are; later they stay as they are, since a change
+        would restart the connector for nothing.
+        """
+        wanted = desired(self.pipeline)
+        if binary_labels.SETTING in wanted:  # the pipeline file's own
+            return wanted
+        if not is_snapshotting(self.offset()):
+            return wanted | binary_labels.of_settings(current or {})
+        source = self.pipeline.source
+        with mysql.connected(source) as cursor:
+            known = mysql.binary_labels(cursor)
+        taken = {table: known[table] for table in captured(known, source.tables)}
+        return wanted | binary_labels.settings(taken)
 
     def _current(self) -> dict[str, str] | None:
         return self._call("GET", f"/connectors/{self.name}/config", absent_ok=True)

@@ -26,6 +26,7 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.schema import binary_labels
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
 
@@ -44,7 +45,8 @@ Kind = Literal["INCREMENTAL", "BLOCKING"]
 @dataclass(frozen=True)
 class Request:
     """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
-    the connector's notifications ended then; those of a blocking snapshot do not name the request.
+    the connector's notifications ended then; those of a blocking snapshot do not name the request. ``select``: what a
+    blocking snapshot is to read, where Debezium's own statement would not do.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Request:
     kind: Kind
     below: Position
     heard: int = 0
+    select: str = ""
 
     def as_json(self) -> str:
         """The text of its file."""
@@ -78,9 +81,11 @@ def request(
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
-        keys = {str(t): () if anew else mysql.primary_key(cursor, t) for t in named}
-        kinds = {name: _kind(key) for name, key in keys.items()}
-        if "BLOCKING" in kinds.values():
+        labels = mysql.binary_labels(cursor)
+        selects = {t: binary_labels.statement(t, labels[t]) for t in named if t in labels}
+        keys = {t: mysql.primary_key(cursor, t) for t in named}
+        whys = {t: _why_blocking(keys[t], anew=anew, marked=t in labels) for t in named}
+        if any(whys.values()):
             mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
         epoch = newest_number(EpochRegistry(pipeline).known())
@@ -88,29 +93,38 @@ def request(
         place = (notification_topic(pipeline), 0)
         heard = broker.end_offsets(pipeline, [place[0]]).get(place, 0)
         made = [
-            Request(f"resync-{uuid.uuid4().hex[:12]}", name, kind, below, heard)
-            for name, kind in kinds.items()
+            Request(
+                f"resync-{uuid.uuid4().hex[:12]}",
+                str(table),
+                "BLOCKING" if why else "INCREMENTAL",
+                below,
+                heard,
+                selects.get(table, ""),
+            )
+            for table, why in whys.items()
         ]
     requests = requests or Requests(pipeline)
     busy = any(one.kind == "INCREMENTAL" for one in requests.open())
     for one in made:
         requests.add(one)
-        say(f"{one.table}: asked for {_ANEW if anew else _KINDS[one.kind]}")
+        say(f"{one.table}: asked for {whys[TableId.parse(one.table)] or _INCREMENTAL}")
     requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
     return made
 
 
-def _kind(key: tuple[str, ...]) -> Kind:
-    return "INCREMENTAL" if key else "BLOCKING"
+def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:
+    """What is asked for, where it has to be a blocking snapshot; empty where an incremental one does."""
+    why = {
+        "with its definition": anew,
+        "as it has no key": not key,
+        "as it has labels of the binary character set, which Debezium reads in no other": marked,
+    }
+    reasons = [reason for reason, holds in why.items() if holds]
+    return f"a blocking snapshot, {reasons[0]}; {_WAITS}" if reasons else ""
 
 
-_KINDS = {
-    "INCREMENTAL": "an incremental snapshot; its rows stay readable until the new ones are whole",
-    "BLOCKING": "a blocking snapshot, as it has no key; the stream waits while it is read",
-}
-
-
-_ANEW = "a blocking snapshot, with its definition; the stream waits while it is read"
+_WAITS = "the stream waits while it is read"
+_INCREMENTAL = "an incremental snapshot; its rows stay readable until the new ones are whole"
 
 
 def known_table(pipeline: Pipeline, name: str) -> TableId:
@@ -200,7 +214,11 @@ class Requests:
         for kind in sorted({one.kind for one in asked}):
             group = [one for one in asked if one.kind == kind]
             tables = sorted({_collection(one) for one in group})
-            data = {"data-collections": tables, "type": kind}
+            selects = {name: one.select for one in group if one.select and (name := _listed(one))}
+            conditions = [{"data-collection": n, "filter": s} for n, s in selects.items()]
+            data: dict[str, Any] = {"data-collections": tables, "type": kind}
+            if conditions:
+                data["additional-conditions"] = conditions
             name = _TOGETHER.join(one.id for one in group)
             signal = {"id": name, "type": "execute-snapshot", "data": data}
             producer.produce(topic, key=self.pipeline.name, value=json.dumps(signal))
@@ -312,6 +330,10 @@ def _collection(one: Request) -> str:
     """The table as Debezium names it."""
     table = TableId.parse(one.table)
     return f"{table.database}.{table.name}"
+
+
+def _listed(one: Request) -> str | None:
+    return binary_labels.listed(TableId.parse(one.table))
 
 
 def signal_topic(pipeline: Pipeline) -> str:

@@ -1,16 +1,17 @@
 """What an earlier commit of ours has left in a lake that today's code would not, and how it is brought over.
 
-Two things. Contents of rows in tables without a key that were hashed in another way (``multiset.content``): a change
-of such a row would not find it. And statistics that do not contain every value of their file. Both are put right
-before the first batch, under the lease. What is to be done is read off the tables themselves, so a crash in the
-middle is followed by the rest; that all is done stands in a file of the lake, and a start that finds it looks only at
-tables that were restored since, which brings the old state back.
+Three things. Contents of rows in tables without a key that were hashed in another way (``multiset.content``): a change
+of such a row would not find it. Statistics that do not contain every value of their file. Both are put right before
+the first batch, under the lease. And labels that a snapshot read as NULL (``binary_labels``): only the source has
+them, so their tables are taken again. What is to be done is read off the tables themselves, so a crash in the middle
+is followed by the rest; that all is done stands in a file of the lake, and a start that finds it looks only at tables
+that were restored since, which brings the old state back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,17 @@ from ingest.schema.mysql_types import Kind, column_type
 from ingest.targets import multiset
 
 _DONE = "done.json"
+_FORMAT = 3
+"""What is noted there: 2 for contents and statistics, 3 for labels, too."""
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
 """Delta types of columns by which a row's content may be another one than before."""
 _MILLISECONDS = 3
 REASON = "rows that differ in microseconds alone were one row to an earlier version of ingest"
 """Why a table without a key is taken again."""
+LABELS = (
+    "a snapshot by an earlier version of ingest read labels of the binary character set as NULL"
+)
+"""Why a table with such labels is."""
 
 
 @dataclass
@@ -92,26 +99,27 @@ class Upgrade:
 
         After a torn batch is finished, whose number a row of the manifest would take.
         """
-        newest, done = facts.newest, self._is_done()
+        newest = facts.newest
         if newest is None:
             return None
         found = list[Gap]()
         for lake in facts.lake:
             state = newest.tables.get(lake.name)
-            if state is None or not (lake.name in self._hashed or not done):
-                continue
-            if not self._is_doubtful(lake) or any(_is_same(gap, lake.name) for gap in newest.gaps):
-                continue
-            topic = facts.topic_of[lake.name]
-            at, since = newest.ends.get((topic, 0), 0), newest.batch_id + 1
-            found.append(Gap(lake.name, topic, 0, at, at, REASON, since, position=state.position))
-        if found and not self.takes_again():
-            names = ", ".join(gap.table for gap in found)
-            self._tell(f"{names} should be taken again with `ingest resync FILE --all`: {REASON}")
-            return None
+            for reason in self._doubts(lake) if state else ():
+                if any(_is_same(gap, lake.name, reason) for gap in newest.gaps):
+                    continue
+                topic = facts.topic_of[lake.name]
+                at, since = newest.ends.get((topic, 0), 0), newest.batch_id + 1
+                at_row = state.position if state else None
+                found.append(Gap(lake.name, topic, 0, at, at, reason, since, position=at_row))
+        mended = found if found and self.takes_again() else []
         for gap in found:
-            self._tell(f"{gap.table} is taken again: {REASON}")
-        return replace(newest, gaps=(*newest.gaps, *found)) if found else None
+            if gap in mended:
+                self._tell(f"{gap.table} is taken again: {gap.reason}")
+            else:
+                remedy = "should be taken again with `ingest resync FILE --all`"
+                self._tell(f"{gap.table} {remedy}: {gap.reason}")
+        return replace(newest, gaps=(*newest.gaps, *mended)) if mended else None
 
     def done(self) -> None:
         """All is brought over, which is said once and noted."""
@@ -127,11 +135,17 @@ class Upgrade:
         if said := "; ".join(filter(None, (made, *self._told))):
             self.say(f"this lake was filled by an earlier version of ingest: {said}")
         self._hashed, self._corrected, self._told = set(), set(), []
-        if not self._is_done():
-            files_at(upgrade_path(self.pipeline.lake.path)).write(_DONE, '{"format": 2}\n')
+        if self._noted() < _FORMAT:
+            noted = json.dumps({"format": _FORMAT})
+            files_at(upgrade_path(self.pipeline.lake.path)).write(_DONE, f"{noted}\n")
 
     def _is_done(self) -> bool:
-        return files_at(upgrade_path(self.pipeline.lake.path)).read(_DONE) is not None
+        """Contents and statistics of all tables that were not restored since."""
+        return self._noted() > 0
+
+    def _noted(self) -> int:
+        text = files_at(upgrade_path(self.pipeline.lake.path)).read(_DONE)
+        return int(json.loads(text)["format"]) if text else 0
 
     def _tell(self, sentence: str) -> None:
         if sentence not in self._told:
@@ -188,14 +202,21 @@ class Upgrade:
     def _app(self, name: str, version: str) -> str:
         return app_id(self.pipeline.name, f"upgrade-{version}", name, "upgrade")
 
-    def _is_doubtful(self, lake: LakeFacts) -> bool:
-        """True for a table without a key whose rows MySQL tells apart by microseconds."""
+    def _doubts(self, lake: LakeFacts) -> Iterator[str]:
+        """Why a table has to be taken again. One that keeps each change stays as it is."""
+        hashed = lake.name in self._hashed or not self._is_done()
+        if not hashed and self._noted() >= _FORMAT:
+            return
         description = LakeTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
-        if description is None or not description.multiset or self.pipeline.append_only(table):
-            return False
+        if description is None or self.pipeline.append_only(table):
+            return
         self.schemas.read_to_end()
-        return has_microseconds(self.schemas.catalog.versions.get(table, ()))
+        versions = self.schemas.catalog.versions.get(table, ())
+        if hashed and description.multiset and has_microseconds(versions):
+            yield REASON  # rows that MySQL tells apart by microseconds
+        if self._noted() < _FORMAT and has_binary_labels(versions):
+            yield LABELS
 
 
 def needs_hashing(held: Description) -> bool:
@@ -211,6 +232,11 @@ def has_microseconds(versions: Iterable[SchemaVersion]) -> bool:
         for version in versions
         for column in version.followed
     )
+
+
+def has_binary_labels(versions: Iterable[SchemaVersion]) -> bool:
+    """True when a table has, or had, an ENUM or SET of the binary character set."""
+    return any(column_type(column).marked for version in versions for column in version.followed)
 
 
 def corrected(state: TableState) -> list[delta_log.Action]:
@@ -235,8 +261,8 @@ def _said(add: delta_log.Action) -> Any:
     return json.loads(add.get("stats") or "{}", parse_float=str)
 
 
-def _is_same(gap: Gap, table: str) -> bool:
-    return gap.is_open and gap.table == table and gap.reason == REASON
+def _is_same(gap: Gap, table: str, reason: str) -> bool:
+    return gap.is_open and gap.table == table and gap.reason == reason
 
 
 def _checkpoint(folder: Path) -> None:

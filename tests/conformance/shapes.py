@@ -9,7 +9,7 @@ from typing import Any
 
 from ingest.model.specification import Row
 from ingest.sample.declared import declared
-from ingest.sample.values import NULL, Value, drawn
+from ingest.sample.values import Value, drawn, null
 
 KEYS = (
     "INT NOT NULL",
@@ -50,6 +50,8 @@ OTHERS = (
     "YEAR",
     "ENUM('a','x,y','p\\\\q','it''s')",
     "SET('p','q','b\\\\c','é')",
+    "ENUM('3D','a','=','-') CHARACTER SET binary",
+    "SET('p','3') CHARACTER SET binary",
     "JSON",
     "VARCHAR(40) NOT NULL",
     "DATETIME(6) NOT NULL",
@@ -106,6 +108,7 @@ def _described(name: str, kind: str) -> dict[str, Any]:
         "scale": of.scale,
         "optional": not of.not_null,
         "enumValues": list(of.labels),
+        "charsetName": "binary" if of.marked else None,
     }
 
 
@@ -138,7 +141,7 @@ class Contents:
     @staticmethod
     def _some(rng: random.Random, kind: str, wanted: int) -> list[Value]:
         found = [drawn(rng, kind) for _ in range(wanted)]
-        return found if declared(kind).not_null else [NULL, *found]
+        return found if declared(kind).not_null else [null(kind), *found]
 
     def row(self, key: int | None, values: dict[str, Value]) -> Row:
         """An image. ``key``: which of the keys."""

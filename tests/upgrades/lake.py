@@ -34,8 +34,9 @@ TABLES = {
     "ratios": "n INT, single FLOAT, ratio DOUBLE",
     "days": "n INT, at DATETIME, note VARCHAR(20)",
     "notes": "n INT, note VARCHAR(20)",
+    "labels": "id INT PRIMARY KEY, kind ENUM('a','3D') CHARACTER SET binary, tags SET('p','q') CHARACTER SET binary",
 }
-"""Only the first has a key."""
+"""The first and the last have a key."""
 
 AT_FIRST = (
     (
@@ -51,6 +52,8 @@ AT_FIRST = (
     "INSERT INTO ratios VALUES (1, 0.5, 2e23), (1, 0.5, 2e-3), (2, NULL, -0e0), (2, NULL, 0e0)",
     "INSERT INTO days VALUES (1, '2026-01-01', 'x'), (1, '2026-01-01', 'x'), (2, NULL, NULL)",
     "INSERT INTO notes VALUES (1, NULL), (1, ''), (1, 'null'), (1, 'null')",
+    # A snapshot by b51fb81 brings NULL.
+    "INSERT INTO labels VALUES (1, 'a', 'p,q'), (2, '3D', ''), (3, NULL, NULL)",
 )
 
 ROUNDS = 26
@@ -86,6 +89,7 @@ AFTERWARDS = (
     "DELETE FROM days WHERE n = 1 LIMIT 1",
     "DELETE FROM notes WHERE n = 1 AND note IS NULL",
     "UPDATE exact SET price = 0.0001 WHERE id > 1",
+    "UPDATE labels SET tags = 'q' WHERE id = 3",
 )
 
 
