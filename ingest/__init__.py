@@ -5,6 +5,7 @@ module whose text says "Pure." imports nothing that has an effect (``tests/unit/
 
 ===============  ================================================================================
 cli, demo        the commands; a shop under traffic, two kills on purpose, and the proof
+testing          what users import in tests of their own: a MySQL in memory, its log replayed into a lake
 job              the process: Spark, the streaming query around the batches, how it ends
 start            how a job begins: ``gather_facts`` looks, ``start_decision`` decides, ``repair`` acts;
                  ``upgrade`` brings over a lake that an earlier version has filled

@@ -1,4 +1,4 @@
-"""Hostile values for every MySQL type: what real data holds sooner or later. Pure, and drawn from a seed.
+"""Hostile values for every MySQL type: what real data holds sooner or later; drawn from a seed. Pure.
 
 ``values`` gives all boundaries and poison of a type, ``drawn`` one of them or one near them. Each value comes as an SQL
 literal (for a session in strict mode, in utf8mb4 and UTC), as what Debezium's JSON carries of it, and as what the
@@ -99,10 +99,11 @@ NULL = Value("NULL", None, None, None)
 
 def null(kind: str) -> Value:
     """NULL in a column of this type."""
-    return _MARKED_NULL if declared(kind).marked else NULL
+    return NO_LABEL if declared(kind).marked else NULL
 
 
-_MARKED_NULL = Value("NULL", None, None, binary_labels.NULL)
+NO_LABEL = Value("NULL", None, None, binary_labels.NULL)
+"""NULL in a column whose labels a snapshot marks."""
 
 
 def values(kind: str) -> Sequence[Value]:

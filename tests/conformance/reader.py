@@ -24,9 +24,10 @@ from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position
 from ingest.model.specification import Row
 from ingest.schema.catalog import Catalog
+from ingest.testing.lake import in_arrow
 from tests.conformance.histories import History
 from tests.conformance.shapes import found
-from tests.conformance.targets import created, in_arrow
+from tests.conformance.targets import created, written_to
 from tests.support import exact
 
 POOL = ThreadPoolExecutor(1)
@@ -93,7 +94,8 @@ class ReaderTarget:
         for place, (start, end) in ranges.items():
             records = self._history.records[place[1]]
             for at in range(start, end, _PIECE):
-                yield {place: in_arrow(records, place, at, min(end, at + _PIECE))}
+                piece = records[at : min(end, at + _PIECE)]
+                yield {place: in_arrow([written_to(_TOPIC, one) for one in piece], at)}
 
     def _entry(self) -> Entry:
         marks = {

@@ -10,6 +10,7 @@ from typing import Any
 from ingest.model.specification import Row
 from ingest.sample.declared import declared
 from ingest.sample.values import Value, drawn, null
+from ingest.testing.debezium import described
 
 KEYS = (
     "INT NOT NULL",
@@ -96,20 +97,7 @@ class Shape:
 
     def described(self) -> list[dict[str, Any]]:
         """The columns as Debezium's schema-change topic has them."""
-        return [_described(name, kind) for name, kind in self.columns]
-
-
-def _described(name: str, kind: str) -> dict[str, Any]:
-    of = declared(kind)
-    return {
-        "name": name,
-        "typeName": of.name,
-        "length": of.length,
-        "scale": of.scale,
-        "optional": not of.not_null,
-        "enumValues": list(of.labels),
-        "charsetName": "binary" if of.marked else None,
-    }
+        return [described(name, kind) for name, kind in self.columns]
 
 
 def shape(rng: random.Random, *, keyed: bool, geometry: bool = True) -> Shape:

@@ -1,53 +1,41 @@
 """What the conformance suite runs on: the model, and the real thing (Spark and Delta).
 
-Both take a history batch by batch and show their content; only the second can crash. Its change log
-is in memory, since no Kafka can be told to repeat and interleave at will; everything behind it is
-the job's own: `Batches`, `progress`, the committer, the tables, the manifest.
+Both take a history batch by batch and show their content; only the second can crash. Its change log is in memory
+(`ingest.testing.lake`), since no Kafka can be told to repeat and interleave at will; everything behind it is the job's
+own: `Batches`, the committer, the tables, the manifest.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ingest.batch import micro_batch, table_applier
-from ingest.batch.batch_report import BatchReport
-from ingest.batch.micro_batch import Batches
-from ingest.config import pipeline_file
-from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta import workspace
-from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.maintenance import compaction, file_layout, schedule
 from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.specification import Row, mirror, row
-from ingest.model.start_facts import KafkaFacts
-from ingest.schema.catalog import Catalog
-from ingest.source.resync import Requests
-from ingest.start import gather_facts
-from ingest.start.repair import mended
+from ingest.model.topics import TableId
+from ingest.testing import debezium
+from ingest.testing.debezium import change_record, described, schema_record
+from ingest.testing.lake import Lake, RecordLog
 from tests.conformance.histories import History, Record
 from tests.conformance.shapes import found, written
 from tests.support import exact
 from tests.support.binlog import PlainLog
-from tests.support.events import compact, enveloped
 
-NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 ENGINE = os.environ.get("INGEST_MERGE_ENGINE", "auto")
 _OPERATIONS = {"insert": "c", "update": "u", "delete": "d", "truncate": "t", "read": "r"}
 
@@ -85,39 +73,20 @@ class ModelTarget:
         return mirror(changes, self._history.snapshots[-1])
 
 
-class MemoryLog:
-    """`pipeline.Log` and `pipeline.Schemas` over drawn histories, a table each."""
+class MemoryLog(RecordLog):
+    """Drawn histories, a table each."""
 
     def __init__(self, session: SparkSession, histories: Sequence[History]) -> None:
-        self.session = session
+        super().__init__(session)
         self.histories = histories
-        self.batches: list[dict[Place, tuple[int, int]]] = []
-        self.late: set[int] = set()
-        self.catalog = Catalog()
-        self.offset = 0
         for index, history in enumerate(histories):
             for position in sorted(set(history.snapshots)):
-                record = created(f"t{index}", position, history)
-                self.catalog.add(record, 0, self.offset)
-                self.offset += 1
+                self.define(created(f"t{index}", position, history))
 
-    def read_to_end(self) -> None:
-        """It is all there."""
-
-    def taken(self, spark_batch: int) -> tuple[Mapping[Place, tuple[int, int]], bool]:
-        return self.batches[spark_batch], spark_batch in self.late
-
-    def read(self, ranges: Mapping[Place, tuple[int, int]]) -> DataFrame:
-        rows = [
-            message(self._records((topic, p))[offset], topic, p, offset)
-            for (topic, p), (start, end) in ranges.items()
-            for offset in range(start, end)
-        ]
-        return self.session.createDataFrame(rows, SCHEMA)
-
-    def bring(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[dict[Place, pa.Table]]:
-        for place, (start, end) in ranges.items():
-            yield {place: in_arrow(self._records(place), place, start, end)}
+    def between(self, place: Place, start: int, end: int) -> Sequence[debezium.Record]:
+        topic, partition = place
+        history = self.histories[int(topic.removeprefix("h.d.t"))]
+        return [written_to(topic, one) for one in history.records[partition][start:end]]
 
     def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
         return {
@@ -127,78 +96,28 @@ class MemoryLog:
             if topics is None or f"h.d.t{index}" in topics
         }
 
-    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        return dict.fromkeys(topics, "id")
 
-    def _records(self, place: Place) -> list[Record]:
-        return self.histories[int(place[0].removeprefix("h.d.t"))].records[place[1]]
-
-    def publish(self, ends: Mapping[Place, int]) -> None:
-        """Nobody watches."""
-
-
-class SparkTarget:
+class SparkTarget(Lake):
     """The job on real Delta tables, in a lake of its own: one table per history."""
+
+    log: MemoryLog
 
     def __init__(
         self, session: SparkSession, folder: Path, *histories: History, **more: Any
     ) -> None:
-        self.session = session
-        self.path = folder / uuid.uuid4().hex[:12]
-        self.log = MemoryLog(session, histories)
-        self.binlog = PlainLog()
-        self.term = 0
-        self.pipeline = pipeline_file.parse(
-            json.dumps(
-                {
-                    "name": "h",
-                    "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
-                    "kafka": {"bootstrap_servers": "none:1"},
-                    "connect": {"url": "http://none"},
-                    "lake": {"path": str(self.path)},
-                    **more,
-                    "spark": {
-                        "parallel_tables": 1,
-                        "merge_engine": ENGINE,
-                        **more.get("spark", {}),
-                    },
-                }
-            )
+        engine = {"parallel_tables": 1, "merge_engine": ENGINE, **more.pop("spark", {})}
+        super().__init__(
+            session,
+            folder / uuid.uuid4().hex[:12],
+            name="h",
+            log=MemoryLog(session, histories),
+            binlog=PlainLog(),
+            spark=engine,
+            **more,
         )
-        self.batches: Batches | None = None
-        self.seen: list[BatchReport] = []
-        self.start()
-
-    def start(self, *, from_beginning: bool = False) -> None:
-        """As a new process does: from what is in the lake, and nothing else."""
-        self.close()
-        self.term += 1
-        self.batches = Batches(
-            self.session,
-            self.pipeline,
-            log=self.log,
-            schemas=self.log,
-            committer=Committer(self.term),
-            newest=Ledger(str(self.path)).last(),
-            report=self.seen.append,
-            requests=Requests(self.pipeline),
-            binlog=self.binlog,
-        )
-        self.batches.ensure_tables()
-        kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
-        mended(
-            self.session,
-            self.batches,
-            lambda: gather_facts.gather(
-                self.session, self.pipeline, kafka, from_beginning=from_beginning
-            ),
-            lambda _: None,
-        )
-        self.batches.checkpoint_id = uuid.uuid4().hex[:16]
 
     def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None:
         """One batch: up to these ends of each partition, by index of the history."""
-        assert self.batches is not None
         if crash:
             try:
                 with (
@@ -214,24 +133,14 @@ class SparkTarget:
         self._apply(ends)
 
     def _apply(self, ends: Mapping[int, list[int]]) -> None:
-        assert self.batches is not None
-        held = self.batches.newest.ends if self.batches.newest else {}
-        places = {
-            (f"h.d.t{index}", p): end for index, part in ends.items() for p, end in enumerate(part)
-        }
-        ranges = {
-            place: (held.get(place, 0), max(end, held.get(place, 0)))
-            for place, end in places.items()
-            if end or place in held  # a partition that was added later is not there before
-        }
-        self.log.batches.append(ranges)
         with eager_upkeep():
-            self.batches.apply(self.log.read(ranges), len(self.log.batches) - 1)
-
-    def settle(self) -> None:
-        """All is delivered, and the connector is known to stream."""
-        assert self.batches is not None
-        self.batches.clean_up(Position(0, 1_000_000, 0))
+            self.apply(
+                {
+                    (f"h.d.t{index}", p): end
+                    for index, part in ends.items()
+                    for p, end in enumerate(part)
+                }
+            )
 
     def content(self, index: int = 0) -> Counter[Row]:
         table = self.path / "d" / f"t{index}"
@@ -259,10 +168,6 @@ class SparkTarget:
             rows = queried(DeltaTable(table, version=version), "SELECT * FROM rows")
             found.append({r["id"]: Position.from_mapping(r["_ingest"]["position"]) for r in rows})
         return found
-
-    def close(self) -> None:
-        if self.batches:
-            self.batches.close()
 
     def remove(self) -> None:
         self.close()
@@ -297,52 +202,28 @@ class OneTable:
 def created(table: str, position: Position, history: History) -> dict[str, Any]:
     """The record of the schema-change topic that a snapshot writes of a table."""
     plain = [
-        {"name": "id", "typeName": "INT", "optional": not history.keyed},
-        {"name": "v", "typeName": "VARCHAR", "length": 9, "optional": True},
+        described("id", f"INT{' NOT NULL' if history.keyed else ''}"),
+        described("v", "VARCHAR(9)"),
     ]
-    key = ["id"] if history.keyed else []
     columns = history.shape.described() if history.shape else plain
-    names = list(history.shape.key) if history.shape else key
-    body = {"columns": columns, "primaryKeyColumnNames": names}
-    return {
-        "source": {
-            "file": f"binlog.{position.file:06d}",
-            "pos": position.pos,
-            "row": 0,
-            "snapshot": "true",
-        },
-        "ddl": "CREATE TABLE …",
-        "tableChanges": [{"type": "CREATE", "id": f'"d"."{table}"', "table": body}],
-    }
+    key = history.shape.key if history.shape else ("id",) * history.keyed
+    return schema_record(TableId("d", table), position, columns, key)
 
 
-def in_arrow(records: Sequence[Record], place: Place, start: int, end: int) -> pa.Table:
-    """Some records of a partition, as ``Log.bring`` brings them."""
-    rows = [message(records[offset], *place, offset) for offset in range(start, end)]
-    return pa.table(
-        {
-            "offset": pa.array(range(start, end), pa.int64()),
-            "value": pa.array([bytes(row[5]) for row in rows], pa.binary()),
-            "run": pa.array([row[6] for row in rows], pa.string()),
-        }
-    )
-
-
-def message(record: Record, topic: str, partition: int, offset: int) -> tuple[Any, ...]:
-    """A record of Kafka, with ``record_stream.SCHEMA``."""
+def written_to(topic: str, record: Record) -> debezium.Record:
+    """What Debezium writes of a change."""
     change = record.change
     read = change.operation == "read"
-    source = {
-        "table": topic.rpartition(".")[2],
-        "file": f"binlog.{change.position.file:06d}",
-        "pos": change.position.pos,
-        "row": change.position.row,
-        "snapshot": "true" if read else None,
-        "gtid": None if read else f"uuid:{record.transaction}",
-        "thread": None if read else 7,
-    }
-    before, after = (written(row, read=read) for row in (change.before, change.after))
-    value = enveloped(_OPERATIONS[change.operation], before, after, source)
-    key = None if change.key is None else bytearray(compact(written(change.key, read=read)))
-    run = f"run-{change.attempt}" if read else "run"
-    return (topic, partition, offset, NOW, key, bytearray(compact(value)), run)
+    key, before, after = (
+        written(row, read=read) for row in (change.key, change.before, change.after)
+    )
+    return change_record(
+        topic,
+        _OPERATIONS[change.operation],
+        change.position,
+        key=key,
+        before=before,
+        after=after,
+        gtid=None if read else f"uuid:{record.transaction}",
+        run=f"run-{change.attempt}" if read else "run",
+    )

@@ -21,8 +21,8 @@ from ingest.sample.values import Inexact, drawn, exact, inexact, long_text, null
 from ingest.schema.mysql_types import column_type
 from ingest.schema.type_table import ENTRIES
 from ingest.source import mysql
+from ingest.testing.debezium import compact
 from tests.support import exact as found_exactly
-from tests.support.events import compact
 from tests.support.server import Cli, Server
 
 TABLE = TableId("types", "every")

@@ -25,7 +25,8 @@ from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.steps import TableFacts
 from ingest.targets.mirror import mirror_source
-from tests.support.events import compact, enveloped, message, raw
+from ingest.testing.debezium import compact, enveloped
+from tests.support.events import message, raw
 
 
 def column(name, type_name, length=None, scale=None, charset=None, labels=(), optional=True):

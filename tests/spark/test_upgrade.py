@@ -25,7 +25,8 @@ from ingest.source.resync import Requests
 from ingest.start import gather_facts, upgrade
 from ingest.start.repair import mended
 from ingest.targets import multiset
-from tests.conformance.targets import Crash, MemoryLog
+from ingest.testing.lake import RecordLog
+from tests.conformance.targets import Crash
 from tests.outside.log import Log
 from tests.support.binlog import PlainLog
 
@@ -64,7 +65,7 @@ class Lake:
     def start(self):
         """Everything before the first batch; returns what it says."""
         self.term += 1
-        told, log = [], MemoryLog(self.spark, [])
+        told, log = [], RecordLog(self.spark)
         for name, columns in COLUMNS.items():
             log.catalog.add(_record(name, columns), 0, 0)
         newest = Ledger(str(self.path)).last()

@@ -1,0 +1,284 @@
+"""A Delta lake that records are replayed into, in any batches, by the job's own ``Batches``: no Kafka, no MySQL."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.batch.batch_report import BatchReport
+from ingest.batch.micro_batch import Batches
+from ingest.config import pipeline_file
+from ingest.kafka.ports import Binlog, Ranges
+from ingest.kafka.record_stream import SCHEMA
+from ingest.lake.delta.commit import Committer
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.manifest import Place
+from ingest.model.names import quarantine_path, table_folder
+from ingest.model.position import Position
+from ingest.model.position_ties import Event
+from ingest.model.start_facts import KafkaFacts
+from ingest.model.topics import TableId
+from ingest.schema.catalog import Catalog
+from ingest.source.resync import Requests
+from ingest.start import gather_facts
+from ingest.start.repair import mended
+from ingest.testing.debezium import Record
+from ingest.testing.source import Source, Table
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+"""When Kafka took every record."""
+
+
+class RecordLog:
+    """The outside of a job, in memory: Kafka's topics (``ports.Log``), the schema-change topic (``ports.Schemas``),
+    and a MySQL that compresses no transaction (``ports.Binlog``).
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.catalog = Catalog()
+        self.offset = 0
+        """Where the schema-change topic ends."""
+        self.batches: list[Ranges] = []
+        """What each of Spark's batches is made of."""
+        self.late: set[int] = set()
+        """Batches that Spark's watermark is to call late."""
+        self._records: dict[Place, list[Record]] = {}
+
+    def add(self, record: Record) -> None:
+        """One more record of a table's topic."""
+        self._records.setdefault((record.topic, record.partition), []).append(record)
+
+    def define(self, said: Mapping[str, Any]) -> None:
+        """One more record of the schema-change topic, as JSON."""
+        self.catalog.add(said, 0, self.offset)
+        self.offset += 1
+
+    def between(self, place: Place, start: int, end: int) -> Sequence[Record]:
+        """Records of a partition from one offset up to another."""
+        return self._records[place][start:end]
+
+    def ends(self, topics: Sequence[str] | None = None) -> Mapping[Place, int]:
+        """Where partitions end: of these topics, or of all."""
+        return {
+            place: len(records)
+            for place, records in self._records.items()
+            if topics is None or place[0] in topics
+        }
+
+    def read_to_end(self) -> None:
+        """It is all there."""
+
+    def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
+        """As it was asked for."""
+        return self.batches[spark_batch], spark_batch in self.late
+
+    def read(self, ranges: Ranges) -> DataFrame:
+        """As Spark's Kafka source brings records."""
+        rows = [
+            (*place, offset, NOW, _bytes(one.key), _bytes(one.value), one.run)
+            for place, (start, end) in ranges.items()
+            for offset, one in enumerate(self.between(place, start, end), start)
+        ]
+        return self.session.createDataFrame(rows, SCHEMA)
+
+    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+        """As the driver fetches them."""
+        for place, (start, end) in ranges.items():
+            yield {place: in_arrow(self.between(place, start, end), start)}
+
+    def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """No topic is ever made again."""
+        return dict.fromkeys(topics, "id")
+
+    def publish(self, ends: Mapping[Place, int]) -> None:
+        """Nobody watches."""
+
+    def events(self, places: Collection[Position]) -> Mapping[Position, Event]:
+        """No transaction is compressed."""
+        return dict.fromkeys(places, Event("Update_rows", 1000))
+
+
+def in_arrow(records: Sequence[Record], start: int) -> pa.Table:
+    """``offset bigint, value binary, run string`` of records that follow each other from an offset on."""
+    return pa.table(
+        {
+            "offset": pa.array(range(start, start + len(records)), pa.int64()),
+            "value": pa.array([one.value for one in records], pa.binary()),
+            "run": pa.array([one.run for one in records], pa.string()),
+        }
+    )
+
+
+def _bytes(value: bytes | None) -> bytearray | None:
+    return None if value is None else bytearray(value)
+
+
+class Lake:
+    """The lake of one pipeline. ``folder``: a new or an empty one, or a lake that another ``Lake`` of the same name has
+    filled. ``settings``: sections of the pipeline file, such as ``spark={"merge_engine": "spark"}``.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        folder: Path,
+        *,
+        name: str = "p",
+        log: RecordLog | None = None,
+        binlog: Binlog | None = None,
+        **settings: Any,
+    ) -> None:
+        self.session, self.path, self.name = session, folder, name
+        self.log = log or RecordLog(session)
+        self.binlog = binlog or self.log
+        self.pipeline = pipeline_file.parse(
+            json.dumps(
+                {
+                    "name": name,
+                    "source": {
+                        "mysql": "mysql://u@h",
+                        "password": {"env": "X"},
+                        "tables": ["*.*"],
+                    },
+                    "kafka": {"bootstrap_servers": "none:1"},
+                    "connect": {"url": "http://none"},
+                    "lake": {"path": str(folder)},
+                    **settings,
+                }
+            )
+        )
+        self.term = 0
+        self.seen: list[BatchReport] = []
+        """What was said of each batch, the newest last."""
+        self._batches: Batches | None = None
+        self._followed = 0
+        self.start()
+
+    @property
+    def batches(self) -> Batches:
+        """The job's own, since the newest start."""
+        assert self._batches is not None
+        return self._batches
+
+    def start(self, *, from_beginning: bool = False) -> None:
+        """As a new process does: from what is in the lake, and nothing else."""
+        self.close()
+        self.term += 1
+        self._batches = Batches(
+            self.session,
+            self.pipeline,
+            log=self.log,
+            schemas=self.log,
+            committer=Committer(self.term),
+            newest=Ledger(str(self.path)).last(),
+            report=self.seen.append,
+            requests=Requests(self.pipeline),
+            binlog=self.binlog,
+        )
+        self.batches.ensure_tables()
+        kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
+        mended(
+            self.session,
+            self.batches,
+            lambda: gather_facts.gather(
+                self.session, self.pipeline, kafka, from_beginning=from_beginning
+            ),
+            lambda _: None,
+        )
+        self.batches.checkpoint_id = uuid.uuid4().hex[:16]
+
+    def follow(
+        self, source: Source, batches: int | Sequence[int] = 1, *, quarantine: bool = False
+    ) -> list[BatchReport]:
+        """Replay what a source has written since it was last followed. All else as :meth:`replay` has it."""
+        new = source.log[self._followed :]
+        self._followed += len(new)
+        return self.replay(new, batches, quarantine=quarantine)
+
+    def replay(
+        self,
+        records: Iterable[Record],
+        batches: int | Sequence[int] = 1,
+        *,
+        quarantine: bool = False,
+    ) -> list[BatchReport]:
+        """Apply records, built or recorded, in this order; returns what was said of each batch.
+
+        ``batches``: how many, of nearly the same size, or the size of each, which come to all of the records, else
+        ``ValueError``. Records of the schema-change topic count, and are known before the first batch, as in Kafka. To
+        have something delivered again, give it again. Raises ``AssertionError`` when a change goes to quarantine, unless
+        ``quarantine`` says that it is meant to.
+        """
+        given = list(records)
+        for record in given:
+            if record.topic == self.name:
+                self.log.define(json.loads(record.value or b"{}"))
+        said = len(self.seen)
+        self.batches.ensure_tables()
+        start = 0
+        for size in _sizes(len(given), batches):
+            changes = [one for one in given[start : start + size] if one.topic != self.name]
+            start += size
+            for record in changes:
+                self.log.add(record)
+            if changes:
+                self.apply(self.log.ends())
+        reports = self.seen[said:]
+        rejects = sum(one.entry.rejects for one in reports)
+        if rejects and not quarantine:
+            reasons = self.quarantined().select("table", "reason").distinct().collect()
+            raise AssertionError(
+                f"{rejects} changes went to quarantine: {[tuple(one) for one in reasons]}"
+            )
+        return reports
+
+    def apply(self, ends: Mapping[Place, int]) -> None:
+        """One batch: all that was not applied, up to these ends of partitions."""
+        held = self.batches.newest.ends if self.batches.newest else {}
+        self.log.batches.append(
+            {
+                place: (held.get(place, 0), max(end, held.get(place, 0)))
+                for place, end in ends.items()
+                if end or place in held  # a partition that was added later is not there before
+            }
+        )
+        self.batches.apply(self.log.read(self.log.batches[-1]), len(self.log.batches) - 1)
+
+    def settle(self) -> None:
+        """All is delivered and the connector streams: rows go that a newer snapshot no longer found."""
+        self.batches.clean_up(Position(0, 1_000_000, 0))
+
+    def table(self, table: Table | str) -> DataFrame:
+        """A table as its readers find it, with the column ``_ingest``. ``table``: of a source, or
+        ``database.table``.
+        """
+        named = table.name if isinstance(table, Table) else TableId.parse(table)
+        folder = self.path / table_folder(named.database, named.name)
+        return self.session.read.format("delta").load(str(folder))
+
+    def quarantined(self) -> DataFrame:
+        """What could not be applied, each with its reason. Fails as Spark does where nothing ever was."""
+        return self.session.read.format("delta").load(quarantine_path(str(self.path)))
+
+    def close(self) -> None:
+        """End the job's threads; the lake stays."""
+        if self._batches:
+            self._batches.close()
+
+
+def _sizes(records: int, batches: int | Sequence[int]) -> Sequence[int]:
+    if isinstance(batches, int):
+        return [
+            records * (n + 1) // batches - records * n // batches for n in range(max(1, batches))
+        ]
+    if sum(batches) != records or min(batches, default=0) < 0:
+        raise ValueError(f"batches of {list(batches)} records do not come to {records}")
+    return batches
