@@ -6,7 +6,7 @@ READY := .venv/.ready
 LOCKS := requirements/dev.lock requirements/java.lock requirements/set_up.py pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak relock clean
+.PHONY: help setup demo test unit check bench soak relock clean
 
 help: ## show this list
 	@echo "ingest: keep Delta tables equal to a live MySQL, and prove it."
@@ -21,6 +21,9 @@ demo: $(READY) ## snapshot, live traffic, two kills on purpose, and the proof: l
 test: check ## everything CI runs: style, types, unit, Spark, and the whole real stack
 	@$(BIN)/pytest tests -n 2 --dist loadfile
 
+unit: $(READY) ## what needs no JVM and no stack: unit tests and the docs' (seconds)
+	@$(BIN)/pytest tests/unit tests/docs -n 2 --durations=3
+
 check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -28,15 +31,15 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness beside other ways to do the work
-	@PYTHONPATH=. $(BIN)/python bench/batches.py
-	@PYTHONPATH=. $(BIN)/python bench/many_tables.py
-	@$(BIN)/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
-	@$(BIN)/python -m bench.merges --tables 100 --rows 50000 --changes 100 --rounds 3 --warm 1
-	@$(BIN)/python -m bench.drains
-	@$(BIN)/python -m bench.layout --keys recent --batches 50
-	@$(BIN)/python -m bench.freshness
-	@$(BIN)/python -m bench.end_to_end --rounds 1
-	@$(BIN)/python -m bench.starts
+	@$(BIN)/python -m bench batches
+	@$(BIN)/python -m bench many_tables
+	@$(BIN)/python -m bench merges --tables 1 --rows 1000000 --changes 1000
+	@$(BIN)/python -m bench merges --tables 100 --rows 50000 --changes 100 --rounds 3 --warm 1
+	@$(BIN)/python -m bench drains
+	@$(BIN)/python -m bench layout --keys recent --batches 50
+	@$(BIN)/python -m bench freshness
+	@$(BIN)/python -m bench end_to_end --rounds 1
+	@$(BIN)/python -m bench starts
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills
@@ -58,7 +61,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@$(BIN)/python -m tests.outside.filters --draws 50
-	@PYTHONPATH=. $(BIN)/python bench/soak.py
+	@$(BIN)/python -m bench soak
 
 relock: $(READY) ## write the locks again after a change of versions
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \

@@ -4,10 +4,10 @@
 
 Four figures, each of both sides in every round, the side that goes first changing from round to round:
 
-- drain: a backlog of 10 tables and 1.5 million changes in Kafka, into an empty lake, in one batch;
-- merge: 1,000 changes to random keys of a table of a million rows, warm;
-- tables: a batch of 100 changes to each of 100 tables, warm;
-- freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta.
+- P1 drain: a backlog of 10 tables and 1.5 million changes in Kafka, into an empty lake, in one batch;
+- P2 merge: 1,000 changes to random keys of a table of a million rows, warm;
+- P3 many tables: a batch of 100 changes to each of 100 tables, warm;
+- P4 freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta.
 
 The earlier commit is checked out into a temporary folder and runs with this checkout's packages. Both sides
 read the same Kafka topics. Prints the medians of each side, and the median of the rounds' own ratios: the
@@ -33,6 +33,7 @@ from typing import Any
 
 import psutil
 
+from bench import result_file
 from bench.drains import change, drain, fill, pipeline, refuse_different, source_rows
 from bench.freshness import Pace, Traffic, Written, statements
 from bench.spent import tree_seconds
@@ -40,7 +41,14 @@ from bench.stacks import fresh_stack
 from ingest.local.stack import Stack
 
 HERE = Path(__file__).parents[1]
-FIGURES = ("drain", "merge", "tables", "freshness")
+NAMES = {
+    "drain": "P1 drain",
+    "merge": "P2 merge",
+    "tables": "P3 many tables",
+    "freshness": "P4 freshness",
+}
+"""What ``--only`` takes, and the name that a text can cite: it stays when the measurement is made better."""
+FIGURES = tuple(NAMES)
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
     parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
     parser.add_argument("--warm", type=float, default=30, help="seconds before them")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     measured: dict[str, Callable[[list[Side], argparse.Namespace], Rounds]] = {
         "drain": drains,
@@ -89,12 +97,11 @@ def main() -> None:
             print(f"\n{summary(figure, found[figure])}\n", flush=True)
     for figure, rounds in found.items():
         print(summary(figure, rounds))
-    if given.json:
-        rows = {
-            figure: {side: [vars(one) for one in took] for side, took in rounds.items()}
-            for figure, rounds in found.items()
-        }
-        given.json.write_text(json.dumps({**vars(given), "json": "", "took": rows}, indent=1))
+    rows = {
+        NAMES[figure]: {side: [vars(one) for one in took] for side, took in rounds.items()}
+        for figure, rounds in found.items()
+    }
+    result_file.write(given, "before", took=rows)
 
 
 def summary(figure: str, rounds: Rounds) -> str:
@@ -106,7 +113,7 @@ def summary(figure: str, rounds: Rounds) -> str:
     pairs = list(zip(rounds["before"], rounds["now"], strict=True))
     time_ = median(now.time / before.time for before, now in pairs)
     cpu = median(now.cpu / before.cpu for before, now in pairs)
-    return f"{figure:<9}  {';  '.join(told)};  now / before: time {time_:.3f}, cpu {cpu:.3f} ({len(pairs)} rounds)"
+    return f"{NAMES[figure]:<14}  {';  '.join(told)};  now / before: time {time_:.3f}, cpu {cpu:.3f} ({len(pairs)} rounds)"
 
 
 @contextmanager

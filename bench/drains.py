@@ -14,7 +14,6 @@ processes; MySQL, Kafka and Connect stand by. Every lake is compared with MySQL,
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import sys
@@ -27,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from bench import result_file
 from bench.spent import Spent, by_command, medians
 from bench.stacks import fresh_stack
 from bench.workload import COLUMNS, MYSQL_TABLE, rows_in_order
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument(
         "--once", nargs="*", default=[], choices=CONTESTANTS, help="these in the first round alone"
     )
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("drains") as (stack, folder):
         measure(stack, folder, given)
@@ -96,9 +96,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
         base = typical.get("stock-limited" if "-" in who else "stock", spent)
         ratios = f"{spent.wall / base.wall:.3f} x stock in time, {spent.cpu / base.cpu:.3f} in CPU"
         print(f"{_line(who, spent, messages)}  {ratios}")
-    if given.json:
-        took = {who: [_fields(one) for one in spent] for who, spent in found.items()}
-        given.json.write_text(json.dumps({**vars(given), "json": "", "took": took}, indent=1))
+    took = {who: [_fields(one) for one in spent] for who, spent in found.items()}
+    result_file.write(given, "drains", took=took)
 
 
 def _fields(spent: Spent) -> tuple[Any, ...]:

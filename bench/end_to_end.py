@@ -11,12 +11,12 @@ there: MySQL's own speed at writing them is not in it. The lake is compared with
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench import result_file
 from bench.drains import change, fill, pipeline, refuse_different, source_rows
 from bench.spent import medians
 from bench.stacks import fresh_stack
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=10, help="changes in a transaction")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=list(CONTESTANTS), choices=CONTESTANTS)
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     took: dict[str, list[tuple[float, float]]] = {who: [] for who in given.only}
     for number in range(given.rounds):
@@ -58,8 +58,7 @@ def main() -> None:
         print(
             f"{who:<7} {rows / snapshot:8,.0f} rows/s by the snapshot, {given.changes / stream:8,.0f} changes/s"
         )
-    if given.json:
-        given.json.write_text(json.dumps({**vars(given), "json": "", "took": took}, indent=1))
+    result_file.write(given, "end_to_end", took=took)
 
 
 def measure(stack: Stack, lake: Path, who: str, given: argparse.Namespace) -> tuple[float, float]:

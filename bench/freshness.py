@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import random
 import sys
 import threading
@@ -31,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from bench import result_file
 from bench.drains import drain, fill, pipeline, refuse_different, source_rows
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
@@ -143,16 +143,15 @@ def main() -> None:
     parser.add_argument(
         "--warm", type=float, default=90, help="seconds of each rate that are not counted, first"
     )
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     paces = [Pace(rate, each) for rate, each in zip(given.rate, given.each, strict=True)]
     with fresh_stack("freshness") as (stack, folder):
         windows = measure(stack, folder / "lake", paces, given)
     for pace in paces:
         report(pace, [one for one in windows if one.pace == pace])
-    if given.json:
-        found = [{**asdict(one), "batches": len(one.batches)} for one in windows]
-        given.json.write_text(json.dumps({**vars(given), "json": "", "windows": found}, indent=1))
+    found = [{**asdict(one), "batches": len(one.batches)} for one in windows]
+    result_file.write(given, "freshness", windows=found)
 
 
 def measure(stack: Stack, lake: Path, paces: list[Pace], given: argparse.Namespace) -> list[Window]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 
+from bench import result_file
 from bench.contestants import Ingest
 from bench.merges import parser_of, verify
 from bench.spent import cpu_seconds, medians
@@ -20,6 +21,7 @@ from bench.workload import Workload
 def main() -> None:
     parser = parser_of(__doc__, tables=10, rows=50_000, changes=100)
     parser.add_argument("--idle", type=int, default=300)
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
@@ -48,6 +50,7 @@ def main() -> None:
         for who, (wall, cpu) in found.items():
             print(f"{who:<8}{given.idle} idle tables: {wall:.2f} s, cpu {cpu:.2f} s")
         print(f"{found['with'][0] / found['without'][0]:.3f} x in time")
+        result_file.write(given, "idle", took=took)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 
+from bench import result_file
 from bench.contestants import STOCK, Contestant, HandWritten, Ingest
 from bench.merges import verify
 from bench.stacks import fresh_spark
@@ -47,7 +48,7 @@ def main() -> None:
     parser.add_argument(
         "--young", action="store_true", help="the last batches take turns with a young lake's"
     )
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_spark() as (spark, folder):
         work = Workload(1, given.rows, given.changes, keys=given.keys)
@@ -93,8 +94,7 @@ def main() -> None:
         if "stock" in found and "ingest" in found:
             ratio = found["ingest"]["bytes"] / found["stock"]["bytes"]
             print(f"bytes written: {ratio:.3f} of stock's; the messages have {changed:,} bytes")
-        if given.json:
-            given.json.write_text(json.dumps({"keys": given.keys, "took": took, "found": found}))
+        result_file.write(given, "layout", took=took, found=found)
 
 
 def beside_young(

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 
+from bench import result_file
 from bench.contestants import Ingest
 from bench.stacks import fresh_spark
 from bench.workload import Workload
@@ -38,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_spark("2g") as (spark, folder):
         work = Workload(given.tables, 0, 1, inserts=1.0)
@@ -52,6 +54,7 @@ def main() -> None:
             took.append(float(done.stdout.split()[-1]))
             print(f"{took[-1]:.2f} s", flush=True)
         print(f"a look at {given.tables} tables: median {statistics.median(took):.2f} s")
+        result_file.write(given, "looks", seconds=took)
 
 
 if __name__ == "__main__":

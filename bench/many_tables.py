@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import result_file
 from ingest.job import spark_session
 from ingest.model.position import Position
 from tests.conformance.histories import History, Record
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--changes", type=int, default=6)
     parser.add_argument("--engine", choices=("auto", "spark", "delta-rs"), default="auto")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-bench-") as folder:
         log = Path(folder) / "spark.log"
@@ -47,6 +49,7 @@ def main() -> None:
             assert rows == len(history.records[0]), f"table {index} holds {rows} rows"
         median = statistics.median(seconds[1:])
         print(f"{given.tables} tables, {given.changes} changes each: median {median:.1f} s a batch")
+        result_file.write(given, "many_tables", seconds=seconds)
         target.remove()
         spark.stop()
 

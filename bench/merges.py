@@ -10,7 +10,6 @@ winners to the last commit. Ends with an error when a contestant's tables are no
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench import result_file
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
 from bench.spent import cpu_seconds, medians
 from bench.stacks import fresh_spark
@@ -37,7 +37,7 @@ def main() -> None:
         action="store_true",
         help="the hand-written job computes its winners before the MERGE, so that this alone is timed",
     )
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
@@ -88,15 +88,7 @@ def main() -> None:
             print(
                 f"a batch that is applied already: {again:.4f} s, {again / first:.4f} of the first time"
             )
-        if given.json:
-            facts = {
-                **vars(given),
-                "json": str(given.json),
-                "took": took,
-                "again": again,
-                "firsts": firsts,
-            }
-            given.json.write_text(json.dumps(facts, indent=1))
+        result_file.write(given, "merges", took=took, again=again, firsts=firsts)
 
 
 def parser_of(doc: str | None, *, tables: int, rows: int, changes: int) -> argparse.ArgumentParser:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from bench import result_file
 from bench.workload import Workload, version
 from ingest.arrow import change_facts, record_reader
 from ingest.arrow.json_columns import Layout
@@ -23,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=50)
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     work = Workload(1, 50_000, given.changes)
     with tempfile.TemporaryDirectory() as folder:
@@ -38,6 +40,7 @@ def main() -> None:
         change_facts.facts(changes.notes, ("b.d.t000", 0), layout)
         took.append(time.perf_counter() - started)
     print(f"{given.changes} changes of a table: median {statistics.median(took) * 1e3:.1f} ms")
+    result_file.write(given, "reads", seconds=took)
 
 
 if __name__ == "__main__":

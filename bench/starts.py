@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import result_file
 from bench.spent import Spent, by_command, medians
 
 _START = """
@@ -34,6 +35,7 @@ spark.range(1).collect()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    result_file.asks_for_json(parser)
     given = parser.parse_args()
     found: dict[str, list[Spent]] = {"with": [], "without": [], "short": []}
     with tempfile.TemporaryDirectory(prefix="ingest-starts-") as name:
@@ -47,6 +49,9 @@ def main() -> None:
     for way, spent in found.items():
         wall, cpu = medians((one.wall, one.cpu) for one in spent)
         print(f"{way:<8}{wall:6.2f} s  cpu {cpu:6.2f} s")
+    result_file.write(
+        given, "starts", took={way: [vars(one) for one in of] for way, of in found.items()}
+    )
 
 
 def _start(way: str, folder: Path) -> Spent:

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.model.position import PART_DELETE, PART_WRITE, Position, file_number
@@ -191,6 +191,7 @@ def changes_of(table):
         )
 
 
+@settings(max_examples=40)
 @pytest.mark.parametrize("key", [["id"], []], ids=["a key", "no key"])
 @given(data=st.data())
 def test_the_log_of_a_drawn_history_means_what_its_table_holds(key, data):

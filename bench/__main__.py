@@ -1,0 +1,59 @@
+"""One entry to all benchmarks: ``python -m bench WHAT …``; without a word, the table of what each answers.
+
+``python -m bench WHAT --help`` says how each is asked. Each is a module, too: ``python -m bench.merges``.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+BENCHES = {
+    "before": "Has anything become slower since a commit? P1 drain, P2 merge, P3 many tables, P4 freshness.",
+    "drains": "How long does a backlog take, from Kafka into an empty lake, beside other ways?",
+    "merges": "How long does a batch take, into a large table or into many, beside other ways?",
+    "freshness": "How old is what a reader finds, while changes come at some rate?",
+    "end_to_end": "How many rows and changes a second go all the way from MySQL to Delta?",
+    "batches": "Where does the time of the sample shop's batches go, stage by stage?",
+    "many_tables": "How long does a batch of many small tables take, without Kafka and MySQL?",
+    "idle": "What do tables that stand still add to a batch?",
+    "layout": "What do many small batches write, how do files lie then, what does a scan take?",
+    "reads": "How long does the driver take to read one table's part of a batch?",
+    "looks": "How long does a start look at the lake's tables?",
+    "starts": "How long does Spark take to start?",
+    "dedup": "What does each way to recognise re-sent changes cost?",
+    "soak": "Does it stay right under random kills? (A verdict, no figures.)",
+}
+"""What each answers. The module has the same name."""
+WITHOUT_JSON = ("batches", "dedup", "soak")
+"""They print only. All others write their figures with ``--json FILE``."""
+
+
+def table() -> str:
+    """A line for each benchmark."""
+    width = max(map(len, BENCHES))
+    lines = [f"  {name:<{width}}  {answers}" for name, answers in BENCHES.items()]
+    return "\n".join(
+        [
+            "python -m bench WHAT [options]        (WHAT --help: its options)",
+            "",
+            *lines,
+            "",
+            "--json FILE writes figures, commit and machine; not for " + ", ".join(WITHOUT_JSON),
+        ]
+    )
+
+
+def main() -> None:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(table())
+        return
+    what, *options = sys.argv[1:]
+    if what not in BENCHES:
+        sys.exit(f"there is no benchmark {what!r}\n\n{table()}")
+    sys.argv = [f"python -m bench {what}", *options]
+    runpy.run_module(f"bench.{what}", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
