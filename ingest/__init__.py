@@ -12,7 +12,8 @@ start            how a job begins: ``gather_facts`` looks, ``start_decision`` de
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
                  path, ``reader`` reads its changes, ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
-                 whether the lake equals its source (``audit``)
+                 whether the lake equals its source (``audit``), what a run tells machines (``observer``:
+                 ``events``, ``metrics``, and how far behind it is: ``caught_up``)
 maintenance      files put in order, old versions removed
 sample, local    a world to try it on, with hostile values of every type; MySQL, Kafka and Connect
                  on this machine

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ingest.maintenance.upkeep import Upkeep
 from ingest.model.manifest import Entry
 
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did. ``upkeep``: what was done for tables since the batch before, in sentences."""
+    """What a batch did. ``upkeep``: what was done for tables since the batch before."""
 
     entry: Entry
-    upkeep: tuple[str, ...] = ()
+    upkeep: tuple[Upkeep, ...] = ()

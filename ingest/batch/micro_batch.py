@@ -6,7 +6,7 @@ its own; what takes effect between batches is in ``settling``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -42,6 +42,7 @@ from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
+from ingest.observe.published import Published
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.set_aside import Spans
 from ingest.schema.steps import Applied, TableFacts
@@ -89,6 +90,7 @@ class Batches:
         binlog: Binlog,
         epochs: Sequence[Epoch] = (),
         second_look: SecondLook | None = None,
+        published: Callable[[Published], None] = lambda _: None,
     ) -> None:
         self.pipeline = pipeline
         self.newest = newest
@@ -97,6 +99,7 @@ class Batches:
         """Rows and bytes of Spark's state store, as its newest progress says."""
         self._log = log
         self._report = report
+        self._tell = published
         self._committer = committer
         self._again = Retaking(pipeline, requests, binlog)
         self._definitions = Definitions(pipeline, schemas)
@@ -173,7 +176,7 @@ class Batches:
                 seconds=watch.seconds,
                 stages=watch.stages,
             )
-            self.publish(entry)
+            self.publish(entry, read.rows)
         finally:
             for table in self._applier.prepared:
                 table.release()
@@ -333,10 +336,11 @@ class Batches:
         """Publish where topics go on from now, without any change."""
         self.publish(entry.without_changes("rewind", self._next, self._committer.term))
 
-    def publish(self, entry: Entry) -> None:
-        """Write the manifest's next row."""
+    def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
+        """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""
         self._published.add(entry, self._identity("manifest", entry.checkpoint_id, entry.batch_id))
-        self.newest = entry
+        before, self.newest = self.newest, entry
+        self._tell(Published(before, entry, frozenset(map(str, in_driver))))
 
     def note(self) -> Note:
         """Of a batch without records: the next number, under the checkpoint's id."""

@@ -40,8 +40,8 @@ class BatchLines:
             line += f"  [dim]{entry.resent:,} sent again[/]"
         if entry.rejects:
             line += f"  [bold red]{entry.rejects} to quarantine[/]"
-        for sentence in report.upkeep:
-            err.print(f"[dim]{escape(sentence)}[/]")
+        for done in report.upkeep:
+            err.print(f"[dim]{escape(str(done))}[/]")
         err.print(line)
 
     def total(self, *, once: bool, file: Path) -> None:

@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ingest.config.observe_settings import Observe
 from ingest.config.table_settings import Settings, Table
 from ingest.model.errors import IngestError
 from ingest.model.position import Position
@@ -245,6 +246,7 @@ class Pipeline(Settings):
     lake: Lake
     dedup: Dedup = Field(default_factory=lambda: Dedup.model_validate({}))
     spark: Spark = Field(default_factory=lambda: Spark.model_validate({}))
+    observe: Observe = Field(default_factory=lambda: Observe.model_validate({}))
     tables: dict[str, Table] = Field(
         default_factory=dict,
         description="By pattern, as in `source.tables`: what is special there.",

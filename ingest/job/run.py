@@ -31,6 +31,7 @@ from ingest.lake.files.storage import files_at, is_local, within_delta_rs_s_reac
 from ingest.model.epochs import newest_number
 from ingest.model.names import lease_path
 from ingest.model.topics import TableId
+from ingest.observe.observer import Observer, observed
 from ingest.source import mysql, resync
 from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
@@ -77,7 +78,16 @@ class Run:
             term = lease.acquire(standby=standby, stop=self._stop)
             if term is None:
                 return
-            self._hold(lease, term, captured, spark, once=once, from_beginning=from_beginning)
+            with observed(self.pipeline, self.log, term.number, self.say) as observer:
+                self._hold(
+                    lease,
+                    term,
+                    captured,
+                    spark,
+                    observer,
+                    once=once,
+                    from_beginning=from_beginning,
+                )
         finally:
             lease.release()
             active = SparkSession.getActiveSession() or spark
@@ -91,6 +101,7 @@ class Run:
         term: Term,
         captured: Sequence[TableId],
         spark: SparkSession | None,
+        observer: Observer,
         *,
         once: bool,
         from_beginning: bool,
@@ -124,12 +135,20 @@ class Run:
                 ahead,
                 self.log,
                 self.say,
-                self.report,
+                self._reported(observer),
                 self._stop,
                 once=once,
                 only_replay=self.only_replay,
+                observer=observer,
             )
             self._stream_until_done(streaming, from_beginning=from_beginning)
+
+    def _reported(self, observer: Observer) -> Callable[[BatchReport], None]:
+        def report(batch: BatchReport) -> None:
+            observer.upkeep(batch.entry.batch_id, batch.upkeep)
+            self.report(batch)
+
+        return report
 
     def _stream_until_done(self, streaming: Streaming, *, from_beginning: bool) -> None:
         """Decide anew and stream again whenever the query ends without being asked to."""
@@ -149,6 +168,7 @@ class Run:
             from_beginning = False
             if tries > (1 if ended.lasting else _RESTARTS):
                 raise ended.error
+            streaming.observer.restarted(ended.code)
             self.say(f"{ended.reason}; deciding anew where to go on")
             self._stop.wait(min(2.0 ** (tries - 1), _LONGEST_PAUSE))
 

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.model.errors import Exit, IngestError, table_of
+from ingest.observe.totals import CONFLICT
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Again:
     reason: str
     error: IngestError
     lasting: bool = False
+    code: str = ""
+    """The reason in one word, for machines: the failure's own text may hold values of rows."""
 
 
 def again(failure: Exception, log: Path) -> Again:
@@ -33,16 +36,16 @@ def again(failure: Exception, log: Path) -> Again:
 
     Raises the failure if it is one of ours that neither a new decision nor time mends.
     """
-    reason = _mended_by_deciding(failure)
+    code, reason = _mended_by_deciding(failure)
     if reason:
-        return Again(reason, _changing_below(log))
+        return Again(reason, _changing_below(log), code=code)
     if isinstance(failure, IngestError):
         if not failure.may_pass:
             raise failure
-        return Again(failure.what.rstrip("."), failure)
+        return Again(failure.what.rstrip("."), failure, code=failure.code)
     lasting = isinstance(failure, _LASTING) and not isinstance(failure, PySparkException)
     error = _unexpected(failure, log) if lasting else _translated(failure, log)
-    return Again(error.what.rstrip("."), error, lasting)
+    return Again(error.what.rstrip("."), error, lasting, error.code)
 
 
 _LASTING = (
@@ -88,17 +91,18 @@ def written(failure: BaseException, log: Path) -> Path:
     return log
 
 
-def _mended_by_deciding(failure: Exception) -> str:
+def _mended_by_deciding(failure: Exception) -> tuple[str, str]:
+    """The reason, in one word and in words; both empty for any other failure."""
     text = str(failure)
     if isinstance(failure, ForeignCommitError):
-        return failure.what.rstrip(".")
+        return CONFLICT, failure.what.rstrip(".")
     if isinstance(failure, StaleCheckpointError):
-        return "the checkpoint does not continue the manifest"
+        return "stale-checkpoint", "the checkpoint does not continue the manifest"
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
-        return "another job wrote to the checkpoint"
+        return "shared-checkpoint", "another job wrote to the checkpoint"
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():
-        return "Kafka no longer has records that were to be applied"
-    return ""
+        return "lost-records", "Kafka no longer has records that were to be applied"
+    return "", ""
 
 
 def spark_died(log: Path) -> IngestError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from ingest.model.failpoints import reached
 from ingest.model.manifest import offsets_as_json
 from ingest.model.names import checkpoint_path
 from ingest.model.start_facts import StartFacts
+from ingest.observe.observer import Observer
 from ingest.source import resync
 from ingest.source.binlog import MySqlLog
 from ingest.source.connector import Connector
@@ -58,6 +59,7 @@ class Streaming:
     stop: threading.Event
     once: bool = False
     only_replay: bool = False
+    observer: Observer = field(default_factory=Observer)
     applied: int = 0
     """Batches of the newest query."""
 
@@ -81,7 +83,9 @@ class Streaming:
             binlog=MySqlLog(self.pipeline, epochs),
             epochs=epochs,
             second_look=SecondLook(self.pipeline),
+            published=self.observer.published,
         )
+        self.observer.resumed(batches.newest)
         try:
             start, facts = mended(
                 self.spark,
@@ -96,6 +100,7 @@ class Streaming:
                     self.say,
                     lambda: resync.is_possible(self.pipeline),
                 ),
+                self._decided,
             )
             self._take_again(start, facts, requests, batches)
             batches.ensure_tables()
@@ -118,6 +123,15 @@ class Streaming:
             log.close()
             schemas.close()
             requests.close()
+
+    def _decided(self, start: Start) -> None:
+        self.observer.decided(
+            finish=start.finish.batch_id if start.finish else None,
+            resume=start.resume,
+            rewinds=start.entry is not None,
+            resync=start.resync,
+            restored=[path for path, _ in start.restore],
+        )
 
     def _look(self, batches: Batches, *, from_beginning: bool) -> StartFacts:
         """The facts as they are now; what others did to the tables is decided upon from here."""

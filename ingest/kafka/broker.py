@@ -80,9 +80,11 @@ def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
     )
 
 
-def end_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-    """Where each partition's committed records end now (the last stable offset)."""
-    consumer = client(pipeline)
+def end_offsets(
+    pipeline: Pipeline, topics: Iterable[str], *, committed: bool = True
+) -> dict[tuple[str, int], int]:
+    """Where each partition's committed records end now (the last stable offset), or else all of its records."""
+    consumer = client(pipeline, None if committed else {"isolation.level": "read_uncommitted"})
     try:
         known = consumer.list_topics(timeout=_TIMEOUT).topics
         return {

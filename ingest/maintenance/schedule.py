@@ -17,6 +17,7 @@ from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.files.storage import LocalFiles, local_folder
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Look, Written, choose
+from ingest.maintenance.upkeep import Upkeep
 from ingest.model.names import KEY_PROPERTY, maintenance_path, manifest_path, scratch_path
 
 LOOK_EVERY = 4
@@ -53,13 +54,13 @@ class Maintenance:
     versions: int
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
-    _said: list[str] = field(default_factory=list)
+    _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
 
-    def done(self) -> tuple[str, ...]:
-        """What was done since this was asked last, in sentences."""
-        said, self._said = tuple(self._said), []
-        return said
+    def done(self) -> tuple[Upkeep, ...]:
+        """What was done since this was asked last."""
+        done, self._done = tuple(self._done), []
+        return done
 
     def between_batches(self, tables: Sequence[DirectTable]) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
@@ -80,7 +81,8 @@ class Maintenance:
                         return
                 except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
                     self._given_up.add((direct.path, what))
-                    self._said.append(f"{direct.path}: cannot be {what} by this job: {failure}")
+                    detail = f"cannot be {what} by this job: {failure}"
+                    self._done.append(Upkeep(direct.path, "failed", detail))
 
     def _compact(self, direct: DirectTable) -> bool:
         known = self._tables[direct.path]
@@ -103,9 +105,9 @@ class Maintenance:
         direct.version()
         _, known.look = known.look.then(files(direct, None), direct.merges)
         took = time.monotonic() - started
-        self._said.append(
-            f"{direct.path}: {rewrite.rows:,} rows in {len(rewrite.files)} files put in order, {took:.1f} s"
-        )
+        rows, count = rewrite.rows, len(rewrite.files)
+        detail = f"{rows:,} rows in {count} files put in order, {took:.1f} s"
+        self._done.append(Upkeep(direct.path, "ordered", detail, rows, count, took))
         return True
 
     def _vacuum(self, direct: DirectTable) -> bool:
@@ -117,7 +119,8 @@ class Maintenance:
         if since:
             removed = direct.vacuum(hours)
             if removed:
-                self._said.append(f"{direct.path}: {removed:,} files of old versions removed")
+                detail = f"{removed:,} files of old versions removed"
+                self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
         known[direct.path] = now
         LocalFiles(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
         return bool(since)

@@ -16,6 +16,9 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog, SchemaVersion
 
+READ_BY_SPARK = "; read by Spark: "
+"""Stands between who merged a table, with why, and why Spark had to read its changes."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -140,7 +143,7 @@ class Applied:
         """The same, said of a table whose changes were not plain enough for the driver."""
         if not (because and self.engine):
             return self
-        return replace(self, engine=f"{self.engine}; read by Spark: {because}")
+        return replace(self, engine=f"{self.engine}{READ_BY_SPARK}{because}")
 
 
 @dataclass(frozen=True)

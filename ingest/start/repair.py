@@ -20,9 +20,10 @@ def mended(
     look: Callable[[], StartFacts],
     say: Callable[[str], None],
     upgrade: Upgrade | None = None,
+    decided: Callable[[Start], None] = lambda _: None,
 ) -> tuple[Start, StartFacts]:
     """Gather, decide, mend, and look again after each thing that changes the lake. ``upgrade``: of a lake that an
-    earlier commit of ours may have filled.
+    earlier commit of ours may have filled; ``decided`` hears of each decision that is acted on.
 
     Raises :class:`IngestError` (``E-START-REFUSED``) when going on could lose or repeat changes.
     """
@@ -38,6 +39,7 @@ def mended(
             )
         if upgrade is not None and upgrade.put_right(facts):
             continue
+        decided(decision)
         for sentence in decision.because:
             say(sentence)
         if decision.finish is not None:

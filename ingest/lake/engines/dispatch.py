@@ -16,7 +16,14 @@ from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines import collected_changes, merge_on_read
-from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose, may_mark, may_prune
+from ingest.lake.engines.engine_choice import (
+    COULD_NOT,
+    Choice,
+    MergeFacts,
+    choose,
+    may_mark,
+    may_prune,
+)
 from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
 from ingest.targets import mirror, multiset
@@ -144,7 +151,7 @@ class Merging:
                 choice = Choice("spark", "a change removes a row that is not there")
             except _NOT_BY_DELTA_RS as failure:
                 # Should its commit have been made, Spark finds the identity there, and makes none.
-                choice = Choice("spark", f"delta-rs could not: {str(failure)[:200]}")
+                choice = Choice("spark", f"{COULD_NOT}: {str(failure)[:200]}")
         if choice.engine == "spark":
             self.committer.once(target, identity, by_spark)
         self.choices[target.path] = choice

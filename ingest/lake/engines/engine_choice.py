@@ -109,6 +109,9 @@ def choose(wanted: Wanted, facts: MergeFacts) -> Choice:
     return Choice("delta-rs", FITS)
 
 
+COULD_NOT = "delta-rs could not"
+"""Begins the reason where delta-rs refused a MERGE; its own words follow, which may hold values of rows."""
+
 _ORDERED = ("tinyint", "smallint", "int", "bigint")
 
 

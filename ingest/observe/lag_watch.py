@@ -1,0 +1,117 @@
+"""Asks, beside the batches, how far the lake is behind its source; ``caught_up`` says what the answers prove."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import broker
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.manifest import Entry
+from ingest.model.topics import TableId
+from ingest.observe.caught_up import CaughtUp, Ends, Progress, progress
+from ingest.source import mysql
+from ingest.source.connector import Connector, delivered, undelivered
+from ingest.source.mysql import Reached
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks: how exact a lag is. One costs a connection to MySQL, one to Connect, and one to Kafka."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Who is asked. ``reached``: where MySQL's log ends; ``offset``: what Connect has stored; ``newest``: the manifest's
+    newest row; ``ends``: where the records of the pipeline's topics end, committed or not, as a transaction whose offset
+    is committed may have its data's markers still to come.
+    """
+
+    reached: Callable[[], Reached]
+    offset: Callable[[], Mapping[str, Any] | None]
+    newest: Callable[[], Entry | None]
+    ends: Callable[[], Ends]
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Outside:
+        """The real ones."""
+
+        def reached() -> Reached:
+            with mysql.connected(pipeline.source) as cursor:
+                return mysql.reached(cursor)
+
+        return cls(
+            reached,
+            Connector(pipeline).offset,
+            Ledger(pipeline.lake.path).last,
+            lambda: broker.end_offsets(pipeline, broker.data_topics(pipeline), committed=False),
+        )
+
+
+@dataclass
+class LagWatch:
+    """One thread of its own, while a run goes on. ``topic``: of a table; ``clock``: this machine's, in epoch seconds."""
+
+    outside: Outside
+    topic: Callable[[TableId], str]
+    prefix: str
+    clock: Callable[[], float] = time.time
+    progress: Progress = field(default_factory=Progress)
+    looks: Counter[str] = field(default_factory=Counter)
+    _found: CaughtUp[Reached] = field(default_factory=CaughtUp)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Look again and again until told to stop."""
+        self._thread = threading.Thread(target=self._keep_looking, daemon=True, name="lag")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the look in hand, which is waited for a moment only."""
+        self._stop.set()
+        if self._thread:
+            self._thread.join(LOOK_EVERY)
+
+    def _keep_looking(self) -> None:
+        while not self._stop.is_set():
+            self.look()
+            self._stop.wait(LOOK_EVERY)
+
+    def look(self) -> None:
+        """Ask once. Where somebody does not answer nothing new is known, and the lag grows."""
+        try:
+            self._ask()
+        except Exception:  # noqa: BLE001 (whatever it is, no change depends on it; it is counted)
+            self.looks["failed"] += 1
+        else:
+            self.looks["answered"] += 1
+
+    def _ask(self) -> None:
+        at = self.clock()
+        target = self.outside.reached()
+        self._found = self._found.ask(at, target)
+        offset = self.outside.offset()
+        newest = self.outside.newest()
+        applied = {p: mark.offset for p, mark in newest.high_water.items()} if newest else {}
+        # After both: whatever Connect had delivered stands below these ends, and so does what is applied.
+        ends = self.outside.ends()
+        held = dict(offset) if offset else None
+        self._found = self._found.arrive(lambda one: delivered(held, one), ends)
+        self._found = self._found.apply(applied, ends)
+        self.progress = progress(
+            self._found,
+            applied,
+            ends,
+            self._names(newest, ends),
+            looked_at=at,
+            undelivered=undelivered(held, target) if target.gtids.count() else None,
+        )
+
+    def _names(self, newest: Entry | None, ends: Ends) -> dict[str, str]:
+        found = {topic: topic.removeprefix(f"{self.prefix}.") for topic, _ in ends}
+        known = newest.tables if newest else {}
+        return found | {self.topic(TableId.parse(name)): name for name in known}

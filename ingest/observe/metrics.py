@@ -1,0 +1,284 @@
+"""Every metric that a run shows: name, meaning, and where its value comes from. Pure.
+
+A metric is added here and in docs/metrics.md, and nowhere else; a test holds that both name the same. Labels are names
+of tables, stages and outcomes: never a row's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ingest import __version__
+from ingest.model.topics import TableId, captured
+from ingest.observe.caught_up import Progress
+from ingest.observe.totals import CONFLICT, Totals
+
+Values = Mapping[tuple[str, ...], float]
+"""By the values of a metric's labels."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that metrics are drawn from. ``patterns``: the pipeline file's ``source.tables``; ``now``, ``started``: epoch
+    seconds; ``memory``: resident bytes by process; ``term``: of the lease.
+    """
+
+    pipeline: str
+    totals: Totals
+    progress: Progress
+    now: float
+    started: float
+    term: int = 0
+    patterns: tuple[str, ...] = ("*.*",)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    looks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def open_gaps(self) -> int | None:
+        """Gaps of tables that the pipeline file still takes; None while the manifest is not read."""
+        if self.totals.newest is None:
+            return None
+        return sum(gap.is_open and self._is_taken(gap.table) for gap in self.totals.newest.gaps)
+
+    def _is_taken(self, name: str) -> bool:
+        try:
+            return bool(captured([TableId.parse(name)], self.patterns))
+        except ValueError:  # a topic's name, of a table that the lake does not know
+            return True
+
+
+@dataclass(frozen=True)
+class Metric:
+    """``read``: its values now; one that is not known is left out, and never guessed."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    meaning: str
+    read: Callable[[Facts], Values]
+    labels: tuple[str, ...] = ()
+
+
+def _one(value: float | None) -> Values:
+    return {} if value is None else {(): value}
+
+
+def _each(values: Mapping[str, float]) -> Values:
+    return {(name,): value for name, value in values.items()}
+
+
+def _of_tables(facts: Facts, *, lag: bool) -> Values:
+    moments = {name: one.caught_up for name, one in facts.progress.tables.items()}
+    known = {name: at for name, at in moments.items() if at is not None}
+    return _each({name: max(0.0, facts.now - at) if lag else at for name, at in known.items()})
+
+
+def _since(facts: Facts, moment: float | None) -> Values:
+    return _one(None if moment is None else max(0.0, facts.now - moment))
+
+
+def _source_time(facts: Facts) -> Values:
+    newest = facts.totals.newest
+    return _one(newest.source_time.timestamp() if newest and newest.source_time else None)
+
+
+def _published_at(facts: Facts) -> Values:
+    newest = facts.totals.newest
+    return _one(newest.started_at.timestamp() + newest.seconds if newest else None)
+
+
+def _of_newest(field_name: str) -> Callable[[Facts], Values]:
+    return lambda facts: _one(getattr(facts.totals.newest, field_name, None))
+
+
+def _paused(facts: Facts) -> Values:
+    newest = facts.totals.newest
+    return _one(sum(1 for one in newest.tables.values() if one.paused) if newest else None)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "ingest_info",
+        "gauge",
+        "1; which pipeline, and by which version of ingest",
+        lambda facts: {(facts.pipeline, __version__): 1},
+        ("pipeline", "version"),
+    ),
+    Metric(
+        "ingest_run_started_timestamp_seconds",
+        "gauge",
+        "when this run took the lease; counters begin at 0 then",
+        lambda facts: _one(facts.started),
+    ),
+    Metric("ingest_lease_term", "gauge", "the run's term of the lease", lambda f: _one(f.term)),
+    Metric(
+        "ingest_changes_total",
+        "counter",
+        "changes by outcome: `taken` (fresh; those that went to quarantine included), `quarantined`, `resent` (applied "
+        "before, recognised), `late` (Spark's watermark would have dropped them; of those taken)",
+        lambda facts: _each(facts.totals.changes),
+        ("outcome",),
+    ),
+    Metric(
+        "ingest_changes_by_reader_total",
+        "counter",
+        "changes taken, by who has read them: `driver` (Arrow) or `spark`",
+        lambda facts: _each(facts.totals.by_reader),
+        ("reader",),
+    ),
+    Metric(
+        "ingest_table_changes_total",
+        "counter",
+        "changes taken, by table",
+        lambda facts: _each(facts.totals.by_table),
+        ("table",),
+    ),
+    Metric(
+        "ingest_table_commits_total",
+        "counter",
+        "versions that a table has gained, by changes, DDL and upkeep",
+        lambda facts: _each(facts.totals.versions),
+        ("table",),
+    ),
+    Metric(
+        "ingest_batches_total",
+        "counter",
+        "rows of the manifest by kind: `batch`, `cleanup`, `rewind`, `replay`",
+        lambda facts: _each(facts.totals.batches),
+        ("kind",),
+    ),
+    Metric(
+        "ingest_batch_seconds_total",
+        "counter",
+        "seconds spent on batches, up to their row of the manifest",
+        lambda facts: _one(facts.totals.seconds),
+    ),
+    Metric(
+        "ingest_stage_seconds_total",
+        "counter",
+        "the same, by stage",
+        lambda facts: _each(facts.totals.stages),
+        ("stage",),
+    ),
+    Metric("ingest_batch_id", "gauge", "number of the newest batch", _of_newest("batch_id")),
+    Metric("ingest_batch_changes", "gauge", "changes of the newest batch", _of_newest("changes")),
+    Metric(
+        "ingest_batch_published_timestamp_seconds",
+        "gauge",
+        "when the newest batch was published",
+        _published_at,
+    ),
+    Metric(
+        "ingest_source_timestamp_seconds",
+        "gauge",
+        "when the newest change that was applied was committed in MySQL; no measure of lag, as it grows old on a "
+        "quiet source",
+        _source_time,
+    ),
+    Metric(
+        "ingest_caught_up_timestamp_seconds",
+        "gauge",
+        "the moment up to which the lake is proven to hold everything that MySQL had committed",
+        lambda facts: _one(facts.progress.caught_up),
+    ),
+    Metric(
+        "ingest_lag_seconds",
+        "gauge",
+        "how long ago that moment is",
+        lambda facts: _since(facts, facts.progress.caught_up),
+    ),
+    Metric(
+        "ingest_table_caught_up_timestamp_seconds",
+        "gauge",
+        "the same moment of one table",
+        lambda facts: _of_tables(facts, lag=False),
+        ("table",),
+    ),
+    Metric(
+        "ingest_table_lag_seconds",
+        "gauge",
+        "how long ago that moment is",
+        lambda facts: _of_tables(facts, lag=True),
+        ("table",),
+    ),
+    Metric(
+        "ingest_table_lag_records",
+        "gauge",
+        "records in Kafka that are not applied, transaction markers included",
+        lambda facts: _each({n: one.records for n, one in facts.progress.tables.items()}),
+        ("table",),
+    ),
+    Metric(
+        "ingest_transactions_not_in_kafka",
+        "gauge",
+        "MySQL's transactions that Connect is not known to have delivered; absent during a snapshot and without GTIDs",
+        lambda facts: _one(facts.progress.undelivered),
+    ),
+    Metric(
+        "ingest_lag_looked_timestamp_seconds",
+        "gauge",
+        "when MySQL, Connect, Kafka and the manifest last answered, all of them",
+        lambda facts: _one(facts.progress.looked_at),
+    ),
+    Metric(
+        "ingest_lag_looks_total",
+        "counter",
+        "how often they were asked: `answered`, or `failed` when one of them was not to be had",
+        lambda facts: _each(facts.looks),
+        ("outcome",),
+    ),
+    Metric(
+        "ingest_gaps_open",
+        "gauge",
+        "gaps whose table was not taken again yet",
+        lambda facts: _one(facts.open_gaps),
+    ),
+    Metric(
+        "ingest_gaps_total",
+        "counter",
+        "gaps `opened` and `closed`",
+        lambda facts: _each(facts.totals.gaps),
+        ("what",),
+    ),
+    Metric("ingest_tables_paused", "gauge", "tables that stand before a DDL, by policy", _paused),
+    Metric(
+        "ingest_restarts_total",
+        "counter",
+        "how often the stream began anew, by reason: `conflict`, `stale-checkpoint`, `shared-checkpoint`, "
+        "`lost-records`, or an error's code",
+        lambda facts: _each(facts.totals.restarts),
+        ("reason",),
+    ),
+    Metric(
+        "ingest_conflicts_total",
+        "counter",
+        "those among them because somebody else had committed to a table",
+        lambda facts: _one(facts.totals.restarts[CONFLICT]),
+    ),
+    Metric(
+        "ingest_upkeep_total",
+        "counter",
+        "what was done for tables between batches: `ordered` (files sorted or put together), `vacuumed` (old versions "
+        "removed), `failed`",
+        lambda facts: _each(facts.totals.upkeep),
+        ("what",),
+    ),
+    Metric("ingest_state_rows", "gauge", "rows of Spark's state store", _of_newest("state_rows")),
+    Metric(
+        "ingest_state_bytes", "gauge", "bytes of Spark's state store", _of_newest("state_bytes")
+    ),
+    Metric(
+        "ingest_memory_bytes",
+        "gauge",
+        "resident memory: `python` (the driver's own process), `java` (its JVM)",
+        lambda facts: _each(facts.memory),
+        ("process",),
+    ),
+    Metric(
+        "ingest_observe_failures_total",
+        "counter",
+        "events and sums that could not be made; no change of data depends on them",
+        lambda facts: _one(facts.totals.failures),
+    ),
+)

@@ -1,0 +1,60 @@
+"""One row of the manifest beside the row before it: what has happened. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ingest.model.manifest import Entry, Gap, TableState
+
+
+@dataclass(frozen=True)
+class Published:
+    """``in_driver``: tables whose changes were read in the driver; Spark has read those of all others."""
+
+    previous: Entry | None
+    entry: Entry
+    in_driver: frozenset[str] = frozenset()
+
+    @property
+    def touched(self) -> Mapping[str, TableState]:
+        """Tables of which the batch brought changes."""
+        return {name: state for name, state in self.entry.tables.items() if state.changes}
+
+    @property
+    def opened(self) -> tuple[Gap, ...]:
+        """Gaps that are new, and open."""
+        known = {replace(gap, resync=None) for gap in self._gaps_before}
+        return tuple(
+            gap for gap in self.entry.gaps if gap.is_open and replace(gap, resync=None) not in known
+        )
+
+    @property
+    def closed(self) -> tuple[Gap, ...]:
+        """Gaps that were open, and are so no more."""
+        were_open = {gap for gap in self._gaps_before if gap.is_open}
+        return tuple(
+            gap
+            for gap in self.entry.gaps
+            if not gap.is_open and replace(gap, resync=None) in were_open
+        )
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """How many versions each table has gained: by changes, DDL and upkeep. All of one that was made anew."""
+        before = self.previous.tables if self.previous else {}
+        found = {}
+        for name, state in self.entry.tables.items():
+            then = before[name].version if name in before else -1
+            gained = state.version - then if state.version >= then else state.version + 1
+            if gained:
+                found[name] = gained
+        return found
+
+    def reader(self, table: str) -> str:
+        """Who has read a table's changes: `driver` (Arrow) or `spark`."""
+        return "driver" if table in self.in_driver else "spark"
+
+    @property
+    def _gaps_before(self) -> tuple[Gap, ...]:
+        return self.previous.gaps if self.previous else ()
