@@ -42,6 +42,14 @@ def test_a_stuck_debezium_lets_the_moment_stand_still_from_the_first_transaction
     assert found.whole == 4005.0
 
 
+def test_a_mark_that_is_not_delivered_yet_is_proven_later_and_not_forgotten():
+    found = CaughtUp().ask(100.0, 7).ask(105.0, 8)
+    found = found.arrive(lambda one: one <= 7, {A: 3}).apply({A: 3}, {A: 3})
+    assert found.whole == 100.0
+    found = found.arrive(lambda one: one <= 8, {A: 4}).apply({A: 4}, {A: 4})
+    assert found.whole == 105.0
+
+
 def test_a_lake_that_has_not_applied_what_was_delivered_is_not_caught_up_to_it():
     found = looked(CaughtUp(), 100.0, 7, 7, {A: 3}, {A: 9})
     assert found.whole is None
