@@ -7,13 +7,16 @@ import subprocess
 import sys
 import time
 
+import httpx
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from deltalake import DeltaTable
+from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.config import pipeline_file
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.local.process import free_port
 
 
 def until(fact, seconds=90.0):
@@ -38,6 +41,45 @@ def refuse_another_plan(cli, file):
     assert plan["connector"]["action"] == "nothing"
 
 
+def what_machines_are_told(port, ledger, until):
+    """The page of a running job, by Prometheus's own reader; its lag is one that MySQL, Connect and Kafka have proven."""
+
+    def samples():
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert "not json" not in page
+        return {
+            (one.name, *one.labels.values()): one.value
+            for family in text_string_to_metric_families(page)
+            for one in family.samples
+        }
+
+    until(lambda: ("ingest_lag_seconds",) in samples())
+    found, newest = samples(), ledger.last()
+    assert found["ingest_batch_id",] == newest.batch_id
+    assert found["ingest_changes_total", "quarantined"] == 1
+    assert found["ingest_gaps_open",] == sum(gap.is_open for gap in newest.gaps)
+    assert found["ingest_table_changes_total", "live.second"] == 1
+    assert found["ingest_table_lag_records", "live.first"] == 0
+    assert 0 <= found["ingest_lag_seconds",] < 600
+    assert found["ingest_lag_looks_total", "answered"] >= 2
+    assert found["ingest_observe_failures_total",] == 0
+
+
+def the_events(cli, ledger):
+    """One for each row of the manifest, and none with a value of a row."""
+    text = (cli.stack.home / "logs" / "events-live.jsonl").read_text()
+    assert "not json" not in text
+    told = [json.loads(line) for line in text.splitlines()]
+    assert [one["event"] for one in told][:1] == ["run_started"]
+    assert told[-1]["event"] == "run_ended"
+    published = [one["batch"] for one in told if one["event"] == "batch_published"]
+    assert published == sorted(entry.batch_id for entry in ledger.entries(50))
+    assert {one["table"] for one in told if one["event"] == "table_applied"} == {
+        "live.first",
+        "live.second",
+    }
+
+
 def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql, stack):
     mysql.database("live")
     mysql.sql(
@@ -45,6 +87,9 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
         "INSERT INTO live.first VALUES (1, 1)",
     )
     file = cli.init("live", "live.*")
+    port = free_port()
+    with file.open("a") as text:
+        text.write(f"\nobserve:\n  log: json\n  metrics_port: {port}\n")
     lake = cli.folder / "lake" / "live"
     log = cli.folder / "job.out"
     with log.open("wb") as output:
@@ -73,9 +118,11 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
         until(lambda: (lake / "_ingest" / "quarantine").exists())
         equal, verdict = cli.audit(file)
         assert equal, verdict
+        what_machines_are_told(port, ledger, until)
     finally:
         job.send_signal(signal.SIGTERM)
         assert job.wait(120) == 0, log.read_text()
+    the_events(cli, ledger)
     (row,) = DeltaTable(str(lake / "_ingest" / "quarantine")).to_pyarrow_table().to_pylist()
     assert bytes(row["value"]) == b"not json at all"
     assert (row["topic"], row["partition"]) == ("live.live.first", 0)
@@ -93,7 +140,11 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
     assert report["transactions_not_in_kafka"] == 0
     assert [one["changes"] for one in report["waiting"]] == [1]
 
-    # The job is down; columns go, come, change name and type, and a table is dropped.
+    taken_up_after_a_rest(cli, mysql, file, ledger, lake)
+
+
+def taken_up_after_a_rest(cli, mysql, file, ledger, lake):
+    """The job is down; columns go, come, change name and type, and a table is dropped."""
     mysql.sql(
         "ALTER TABLE live.first RENAME COLUMN v TO renamed, MODIFY w BIGINT FIRST",
         "ALTER TABLE live.second DROP COLUMN v, ADD COLUMN v CHAR(36) DEFAULT (CONCAT('x', 1))",
