@@ -19,7 +19,7 @@ demo: $(READY) ## snapshot, live traffic, two kills on purpose, and the proof: l
 	@$(BIN)/ingest demo
 
 test: check ## everything CI runs: style, types, unit, Spark, and the whole real stack
-	@$(BIN)/pytest tests -n 2 --dist loadfile
+	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 unit: $(READY) ## what needs no JVM and no stack: unit tests and the docs' (seconds)
 	@$(BIN)/pytest tests/unit tests/docs -n 2 --durations=3

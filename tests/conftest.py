@@ -19,6 +19,19 @@ settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that need the real stack first, those that need no JVM last: two workers then end at about the same time,
+    where one that begins a file of minutes at the end lets the other wait.
+    """
+    needs = {}
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        rank = 0 if "stack" in fixtures else 1 if "spark" in fixtures else 2
+        needs[item.path] = min(rank, needs.get(item.path, rank))
+    items.sort(key=lambda item: needs[item.path])
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory):
     log = tmp_path_factory.mktemp("spark") / "spark.log"
