@@ -62,7 +62,7 @@ class View:
     def show(self, picture: Picture) -> None:
         """Draw it; without a terminal, one line every five seconds."""
         if self._live:
-            self._live.update(_drawn(picture))
+            self._live.update(drawn(picture))
         elif time.monotonic() - self._line_at >= 5:
             self._line_at = time.monotonic()
             self.say(_one_line(picture))
@@ -82,7 +82,8 @@ def _one_line(picture: Picture) -> str:
     )
 
 
-def _drawn(picture: Picture) -> Panel:
+def drawn(picture: Picture) -> Panel:
+    """The picture, as it is drawn in a terminal."""
     stages = Table.grid(padding=(0, 3))
     missing = "?" if picture.missing is None else f"{picture.missing:,}"
     waiting = sum(table.pending for table in picture.tables)
