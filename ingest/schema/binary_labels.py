@@ -53,11 +53,13 @@ def _marked(name: str) -> str:
 
 def settings(tables: Mapping[TableId, Labelled]) -> dict[str, str]:
     """The connector's settings that have a snapshot of its own read these tables so."""
-    named = {name: table for table in sorted(tables) if (name := listed(table))}
-    if not named:
+    made = {name: statement(t, tables[t]) for t in sorted(tables) if (name := listed(t))}
+    # Connect would take that for one of its references and put a secret there: a column may be called anything.
+    plain = {name: text for name, text in made.items() if "${" not in text}
+    if not plain:
         return {}
-    each = {f"{SETTING}.{name}": statement(table, tables[table]) for name, table in named.items()}
-    return {SETTING: ",".join(named), **each}
+    each = {f"{SETTING}.{name}": text for name, text in plain.items()}
+    return {SETTING: ",".join(plain), **each}
 
 
 def of_settings(config: Mapping[str, str]) -> dict[str, str]:

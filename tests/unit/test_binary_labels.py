@@ -50,3 +50,9 @@ def test_the_settings_name_each_table_that_debezium_can_be_told_of():
 def test_a_name_that_debezium_would_read_as_another_is_not_told(name):
     assert binary_labels.listed(TableId("d", name)) is None
     assert binary_labels.listed(TableId(name, "t")) is None
+
+
+def test_a_column_that_is_called_like_a_reference_of_connect_does_not_reach_its_settings():
+    columns = Labelled(("${dir:/secrets:mysql}",))
+    assert binary_labels.settings({T: columns}) == {}
+    assert "${dir:/secrets:mysql}" in binary_labels.statement(T, columns), "a signal is no setting"
