@@ -62,7 +62,7 @@ def value(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
         found = pc.min_max(raw)
         if found["min"].as_py() < low or found["max"].as_py() > high:
             raise UnfitError("a date or time beyond MySQL's")
-    if kind.kind in (Kind.FLOAT, Kind.DOUBLE):
+    if kind.kind in (Kind.FLOAT, Kind.DOUBLE, Kind.ROUGH):
         if not pc.all(pc.is_finite(raw)).as_py():
             raise UnfitError("no number")
         return raw

@@ -50,7 +50,7 @@ _REST = [("transaction", _TRANSACTION), *((name, _NUMBER) for name in ("ts_ms", 
 _NEW_LINE, _FALSE = pa.scalar("\n", pa.string()), pa.scalar(False, pa.bool_())
 _QUOTE = pa.scalar(ord('"'), pa.uint8())
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$]+")
-_APPROXIMATE = (Kind.FLOAT, Kind.DOUBLE)
+_APPROXIMATE = (Kind.FLOAT, Kind.DOUBLE, Kind.ROUGH)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ def declared(text: str) -> Declared:
     plain = re.sub(r"(?i)\s+", " ", found["name"]).upper()
     unsigned = " UNSIGNED" if re.search(r"(?i)\b(?:unsigned|zerofill)\b", rest) else ""
     name = "TINYINT" if plain in _TRUTHS else normalised(plain + unsigned)
+    name = name.replace("REAL", "DOUBLE") if plain == "REAL" else name
     charset = _CHARSET.search(rest)
     never = re.search(r"(?i)\b(?:not\s+null|primary\s+key)\b", rest) is not None
     national = re.match(r"(?i)n(?:char|varchar|ational)", plain)

@@ -27,7 +27,7 @@ def stored(default: Constant, column: Column) -> str | None:
         return _whole(default, column, kind)
     if kind.kind is Kind.DECIMAL:
         return _decimal(default, column)
-    if kind.kind is Kind.DOUBLE:
+    if kind.kind in (Kind.DOUBLE, Kind.ROUGH):
         number = _number(default)
         short = number is not None and len(number.as_tuple().digits) <= _DIGITS_OF_A_DOUBLE
         return str(number) if number and short and column.scale is None else None

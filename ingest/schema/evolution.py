@@ -25,6 +25,7 @@ _IMPLICIT = {
     Kind.DECIMAL: "0",
     Kind.FLOAT: "0",
     Kind.DOUBLE: "0",
+    Kind.ROUGH: "0",
     Kind.TEXT: "",
 }
 """What MySQL gives existing rows in a new column that is NOT NULL and has no default."""
@@ -127,10 +128,11 @@ def plan(
                 defaults.append((column.name, default))
             fields.append(Field(column.name, delta, _literal(default, delta)))
         else:
-            field, why = _converted(
-                origin, held.columns[origin], before.get(origin.lower()), column
-            )
-            if not why and _fills_null(before.get(origin.lower()), column, version.key):
+            old = before.get(origin.lower())
+            field, why = _converted(origin, held.columns[origin], old, column)
+            if not why and version.kind == "ALTER" and _came_otherwise(old, column):
+                why = f"what {origin!r} held, of which something else has come"
+            if not why and _fills_null(old, column, version.key):
                 why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)
         unknown += [why] if why else []
@@ -149,6 +151,15 @@ def plan(
     if not cast or (profile == "compat" and (mapped or widened)):
         return Rewrite(tuple(fields), tuple(unknown))
     return InPlace(tuple(fields), tuple(defaults), mapped, bool(widened), tuple(unknown))
+
+
+def _came_otherwise(old: Column | None, new: Column) -> bool:
+    """True when values came in a form that is not MySQL's, and a statement has changed the type: nobody would look at
+    them any more, as the new type is MySQL's own. A CREATE says that the table was read anew.
+    """
+    if old is None or column_type(new).kind is column_type(old).kind:
+        return False
+    return column_type(old).kind in (Kind.TRUTH, Kind.ROUGH)
 
 
 def _fills_null(old: Column | None, new: Column, key: Sequence[str]) -> bool:
@@ -220,7 +231,7 @@ def _keeps_values(old: Column, new: Column) -> bool:
     if new.generated and not old.generated:
         return False
     was, now = column_type(old), column_type(new)
-    if was.kind is not now.kind and {was.kind, now.kind} != {Kind.INTEGER, Kind.TRUTH}:
+    if was.kind is not now.kind and {was.kind, now.kind} not in _ALIKE:
         return False
     if was.digits != now.digits:
         return False
@@ -243,7 +254,9 @@ def _keeps_values(old: Column, new: Column) -> bool:
     return charset and _capacity(old) <= _capacity(new)
 
 
-_ROUNDED = (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.WIDE_DECIMAL)
+_ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH})
+"""One type to MySQL, in two of Debezium's forms."""
+_ROUNDED = (Kind.FLOAT, Kind.DOUBLE, Kind.ROUGH, Kind.DECIMAL, Kind.WIDE_DECIMAL)
 
 
 def _loses_its_sign(old: Column, new: Column) -> bool:
@@ -310,7 +323,8 @@ def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> 
     kind = column_type(new).kind
     if old is not None and kind in _ROUNDED and _loses_its_sign(old, new):
         return False
-    if kind is Kind.DOUBLE and new.scale is not None:
+    double = kind in (Kind.DOUBLE, Kind.ROUGH)
+    if double and new.scale is not None:
         return False  # DOUBLE(7,2) rounds
     if old_delta in _INTEGERS:
         rank = _INTEGERS.index(old_delta)
@@ -321,7 +335,7 @@ def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> 
         if kind is Kind.DECIMAL:
             precision, scale = _decimal(new_delta)
             return precision - scale >= (3, 5, 10, 19)[rank]
-        return kind is Kind.DOUBLE and rank < _INTEGERS.index("bigint")
+        return double and rank < _INTEGERS.index("bigint")
     if old_delta.startswith("decimal") and kind is Kind.DECIMAL:
         (p, s), (q, t) = _decimal(old_delta), _decimal(new_delta)
         return t >= s and q - t >= p - s

@@ -49,7 +49,12 @@ ENTRIES = (
         "the stream is exact; a snapshot brings six digits (16777216 as 16777200). The audit names the "
         "rows",
     ),
-    Entry("FLOAT(25) to FLOAT(53), DOUBLE, REAL", _column("DOUBLE"), "exact"),
+    Entry(
+        "FLOAT(25) to FLOAT(53), DOUBLE, REAL",
+        _column("DOUBLE"),
+        "exact; a REAL that a statement in the stream has made only once its table was read anew, which begins by itself "
+        "(operations.md)",
+    ),
     Entry("BIT(1)", _column("BIT", 1)),
     Entry("BIT(n)", _column("BIT", 10), "big-endian, as MySQL prints it"),
     Entry(

@@ -99,13 +99,13 @@ class Upgrade:
 
         After a torn batch is finished, whose number a row of the manifest would take.
         """
-        newest = facts.newest
-        if newest is None:
+        newest, noted = facts.newest, self._noted()
+        if newest is None or (noted >= _FORMAT and not self._hashed):
             return None
         found = list[Gap]()
         for lake in facts.lake:
             state = newest.tables.get(lake.name)
-            for reason in self._doubts(lake) if state else ():
+            for reason in self._doubts(lake, noted) if state else ():
                 if any(_is_same(gap, lake.name, reason) for gap in newest.gaps):
                     continue
                 topic = facts.topic_of[lake.name]
@@ -202,10 +202,10 @@ class Upgrade:
     def _app(self, name: str, version: str) -> str:
         return app_id(self.pipeline.name, f"upgrade-{version}", name, "upgrade")
 
-    def _doubts(self, lake: LakeFacts) -> Iterator[str]:
+    def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[str]:
         """Why a table has to be taken again. One that keeps each change stays as it is."""
-        hashed = lake.name in self._hashed or not self._is_done()
-        if not hashed and self._noted() >= _FORMAT:
+        hashed = lake.name in self._hashed or not noted
+        if not hashed and noted >= _FORMAT:
             return
         description = LakeTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
@@ -215,7 +215,7 @@ class Upgrade:
         versions = self.schemas.catalog.versions.get(table, ())
         if hashed and description.multiset and has_microseconds(versions):
             yield REASON  # rows that MySQL tells apart by microseconds
-        if self._noted() < _FORMAT and has_binary_labels(versions):
+        if noted < _FORMAT and has_binary_labels(versions):
             yield LABELS
 
 

@@ -15,6 +15,10 @@ NAME = "spelt"
 MADE = {
     # Comes as true and false, whatever the number.
     "truth": ("id INT PRIMARY KEY, b BOOLEAN NOT NULL DEFAULT TRUE, c BOOL", "1, 2, -1"),
+    # Comes with seven digits of seventeen.
+    "real": ("id INT PRIMARY KEY, r REAL, s REAL(20,6) UNSIGNED", "1, -2147482681.5, 2147482681.123457"),
+    # Become another type before anybody has looked.
+    "looked_at_late": ("id INT PRIMARY KEY, r REAL, b BOOLEAN", "1, 2147482681, 2"),
     # Come by the wrong character set, or as text where MySQL has bytes.
     "ascii": ("id INT PRIMARY KEY, v VARCHAR(9) ASCII", "1, 'ä'"),
     "collated": ("id INT PRIMARY KEY, v VARCHAR(9)", "1, 'ö'"),
@@ -67,10 +71,12 @@ def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_
             f"ALTER TABLE {NAME}.unkeyed DROP INDEX id",
             f"INSERT INTO {NAME}.unkeyed VALUES (1, 2), (1, 1)",
         )
+        lab.sql(f"ALTER TABLE {NAME}.looked_at_late MODIFY r DOUBLE, MODIFY b TINYINT")
         lab.until_equal(240)
         lab.sql(
             f"INSERT INTO {NAME}.truth VALUES (2, 3, 0)",
             f"UPDATE {NAME}.truth SET b = 7 WHERE id = 1",
+            f"INSERT INTO {NAME}.real VALUES (2, 0.1234567890123456, 0)",
             f"INSERT INTO {NAME}.ascii VALUES (2, 'é')",
             f"UPDATE {NAME}.octets SET v = 'abcdefgh'",
             f"DELETE FROM {NAME}.unkeyed WHERE v = 2",
@@ -81,6 +87,7 @@ def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_
         lab.close()
     said = (lab.folder / "job.log").read_text()
     assert "comes as true or false" in said
+    assert "comes cut to single precision" in said
     assert "its key is (id) to us and () to MySQL" in said
     types = {
         f.name: str(f.type) for f in DeltaTable(str(lab.lake / NAME / "octets")).schema().fields

@@ -259,6 +259,28 @@ V = of("VARCHAR", 9, charset="utf8mb4")
 
 
 @pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (of("BOOLEAN"), of("TINYINT", 1)),
+        (of("BOOL"), of("INT")),
+        (of("REAL"), of("DOUBLE")),
+        (of("REAL UNSIGNED"), of("DOUBLE UNSIGNED")),
+    ],
+)
+def test_what_came_in_another_form_is_taken_again_once_a_statement_has_made_mysql_s_own_type_of_it(
+    was, now
+):
+    """Nobody would look at the values any more: 1 for a 2, 2147482620 for 2147482681."""
+    held = Held({"id": "int", "v": column_type(was).delta})
+    altered = replace(version(ID, now), kind="ALTER", ddl=f"ALTER TABLE t MODIFY v {now.type_name}")
+    assert evolution.plan(held, altered, [ID, was]).unknown
+    assert not evolution.plan(held, replace(altered, columns=(ID, was)), [ID, was]).unknown
+    if column_type(was).delta == column_type(now).delta:
+        read_anew = evolution.plan(held, version(ID, now), [ID, was])
+        assert not read_anew.unknown, "its rows are MySQL's own"
+
+
+@pytest.mark.parametrize(
     ("ours", "other"),
     [
         (V, V),
@@ -278,6 +300,8 @@ def test_two_spellings_of_one_column_are_alike(ours, other):
     ("ours", "other"),
     [
         (of("BOOLEAN"), of("TINYINT", 1)),
+        (of("REAL"), of("DOUBLE")),
+        (of("REAL UNSIGNED"), of("DOUBLE UNSIGNED")),
         (of("VARCHAR", 9, charset="binary"), of("VARBINARY", 9)),
         (V, of("VARCHAR", 9, charset="latin1")),
         (V, of("VARBINARY", 9)),
@@ -364,6 +388,18 @@ MUTANTS = {
     "a key is spelt as the key's clause spells it": (
         (catalog_module, "_key", lambda names, columns: tuple(names)),
         test_a_key_is_spelt_as_its_columns_are_declared,
+    ),
+    "a REAL is the DOUBLE that MySQL makes of it": (
+        (mysql_types, "_REAL", mysql_types._SIMPLE["DOUBLE"]),
+        lambda: test_a_column_that_is_another_to_mysql_is_named(of("REAL"), of("DOUBLE")),
+    ),
+    "whatever came is what MySQL holds": (
+        (evolution, "_came_otherwise", lambda old, new: False),
+        lambda: (
+            test_what_came_in_another_form_is_taken_again_once_a_statement_has_made_mysql_s_own_type_of_it(
+                of("BOOLEAN"), of("TINYINT", 1)
+            )
+        ),
     ),
     "any character set will do": (
         (definition_differences, "_charset", lambda column: ""),
