@@ -7,8 +7,9 @@ module whose text says "Pure." imports nothing that has an effect (``tests/unit/
 cli, demo        the commands; a shop under traffic, two kills on purpose, and the proof
 testing          what users import in tests of their own: a MySQL in memory, its log replayed into a lake
 job              the process: Spark, the streaming query around the batches, how it ends
-start            how a job begins: ``gather_facts`` looks, ``start_decision`` decides, ``repair`` acts;
-                 ``upgrade`` brings over a lake that an earlier version has filled
+start            how a job begins: ``gather_facts`` looks, ``start_decision`` decides (``where_to_go_on``:
+                 what is read and taken again), ``repair`` acts; ``upgrade`` brings over a lake that an
+                 earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
                  path, ``reader`` reads its changes, ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),

@@ -7,11 +7,11 @@ there, and whether a topic is still the same one). ``gather_facts`` gathers them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
-from ingest.model.start_facts import KafkaFacts, LakeFacts, Note, StartFacts
+from ingest.model.manifest import Entry, Place
+from ingest.model.start_facts import Note, StartFacts
+from ingest.start.where_to_go_on import where_to_go_on
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,18 @@ def decide(facts: StartFacts) -> Decision:
             return Start(finish=torn, because=(f"finishing batch {torn.batch_id}, which was torn",))
     if facts.newest is None:
         return _first(facts)
-    entry, because, resync, restore = _mended(facts, facts.newest)
-    changed = entry != facts.newest
+    decided = where_to_go_on(facts, facts.newest)
+    entry = decided.as_entry(facts.newest)
+    # Who asks for the beginning gets a row that says so, also where every topic stands there already.
+    changed = entry != facts.newest if facts.from_beginning else decided.changes(facts.newest)
     problem = _cannot_resume(facts)
     fresh = facts.checkpoint.id is not None and not facts.checkpoint.batches
     return Start(
         entry=entry if changed else None,
         resume=not changed and not problem,
-        because=(*because, *([problem] if problem and not changed and not fresh else [])),
-        resync=resync,
-        restore=restore,
+        because=(*decided.because, *([problem] if problem and not changed and not fresh else [])),
+        resync=decided.resync,
+        restore=decided.restore,
     )
 
 
@@ -163,165 +165,6 @@ def _first(facts: StartFacts) -> Start:
     ):
         return Start(resume=True)
     return Start()
-
-
-def _mended(
-    facts: StartFacts, newest: Entry
-) -> tuple[Entry, tuple[str, ...], tuple[str, ...], tuple[tuple[str, int], ...]]:
-    """The manifest as it has to be: set back for restored and dropped tables, forward over gaps."""
-    offsets = newest.ends
-    marks, tables, gaps = dict(newest.high_water), dict(newest.tables), list(newest.gaps)
-    because: list[str] = []
-    resync: list[str] = []
-    restore: list[tuple[str, int]] = []
-    if facts.from_beginning:
-        because.append("reading every topic again from its beginning")
-    for lake in facts.lake:
-        state = tables.get(lake.name)
-        topic = facts.topic_of.get(lake.name)
-        if state is None or topic is None:
-            continue
-        if lake.version is not None and lake.foreign is None:
-            continue
-        then = _restored_entry(facts.history, lake) if lake.foreign else None
-        places = [place for place in offsets if place[0] == topic]
-        if then is None:
-            because.append(f"{lake.name} is gone from the lake; filling it again")
-            del tables[lake.name]
-        else:
-            because.append(
-                f"{lake.name} was restored to an older version; applying again what came after "
-                f"batch {then.batch_id}"
-            )
-            tables[lake.name] = replace(
-                then.tables[lake.name], version=lake.version or 0, changes=0
-            )
-            if lake.foreign and then.tables[lake.name].version != lake.foreign.restored_to:
-                restore.append((lake.path, then.tables[lake.name].version))
-        for place in places:
-            offsets[place] = then.ends.get(place, 0) if then else 0
-            marks[place] = then.high_water.get(place, HighWater()) if then else HighWater()
-    _release(facts, newest, offsets, marks, tables, gaps, because, resync)
-    if not facts.from_beginning:
-        _mark_gaps(facts, newest, offsets, marks, gaps, because, resync)
-    else:
-        offsets = {
-            place: facts.kafka[place].earliest if place in facts.kafka else 0 for place in offsets
-        }
-    entry = replace(
-        newest,
-        offsets={place: (end, end) for place, end in offsets.items()},
-        high_water=marks,
-        tables=tables,
-        gaps=tuple(gaps),
-    )
-    same = (
-        offsets == newest.ends
-        and marks == dict(newest.high_water)
-        and tables == dict(newest.tables)
-        and tuple(gaps) == newest.gaps
-    )
-    if same and not facts.from_beginning:
-        entry = newest
-    return entry, tuple(because), tuple(resync), tuple(restore)
-
-
-def _release(
-    facts: StartFacts,
-    newest: Entry,
-    offsets: dict[Place, int],
-    marks: dict[Place, HighWater],
-    tables: dict[str, TableState],
-    gaps: list[Gap],
-    because: list[str],
-    resync: list[str],
-) -> None:
-    """Let go on what a policy held or left out, and no longer does."""
-    for name, held in tables.items():
-        state = held  # as it will be
-        topic, ignored = facts.topic_of.get(name, ""), facts.ignored.get(name, ())
-        if state.paused and name not in facts.barred:
-            because.append(f"{name}: going on with what waited behind {state.paused_by[:100]!r}")
-            state = replace(state, paused=None, paused_by="")
-            for place in [place for place in offsets if place[0] == topic]:
-                offsets[place] = min(offsets[place], marks.get(place, HighWater()).offset)
-        if state.left_out and "add_column" not in ignored:
-            columns = ", ".join(map(repr, state.left_out))
-            reason = f"the columns {columns} were left out of the lake until now"
-            at = offsets.get((topic, 0), 0)
-            gaps.append(Gap(name, topic, 0, at, at, reason, newest.batch_id + 1))
-            because.append(f"{name}: {reason}; taking the table again")
-            resync.append(name)
-            state = replace(state, left_out=())
-        if state.kept and "drop_column" not in ignored:
-            columns = ", ".join(map(repr, state.kept))
-            because.append(f"{name}: the columns {columns}, kept until now, go")
-            state = replace(state, kept=())
-        tables[name] = state
-
-
-def _restored_entry(history: Sequence[Entry], lake: LakeFacts) -> Entry | None:
-    """The newest batch of which a restored table still holds all."""
-    assert lake.foreign is not None
-    to = lake.foreign.restored_to
-    found = [
-        entry
-        for entry in history
-        if lake.name in entry.tables and to is not None and entry.tables[lake.name].version <= to
-    ]
-    return max(found, key=lambda entry: entry.batch_id, default=None)
-
-
-def _mark_gaps(
-    facts: StartFacts,
-    newest: Entry,
-    offsets: dict[Place, int],
-    marks: dict[Place, HighWater],
-    gaps: list[Gap],
-    because: list[str],
-    resync: list[str],
-) -> None:
-    names = {topic: name for name, topic in facts.topic_of.items()}
-    for place, at in sorted(offsets.items()):
-        mark = marks.get(place, HighWater())
-        loss = _loss(facts.kafka.get(place), at, mark)
-        if loss is None:
-            continue
-        table = names.get(place[0], place[0])
-        offsets[place] = loss.onward
-        # Positions stay: what is sent again is still recognised. Offsets of another topic are not
-        # comparable with those of the old one.
-        if loss.another_topic is not None:
-            marks[place] = replace(mark, offset=loss.onward, topic_id=loss.another_topic)
-        gaps.append(
-            Gap(table, place[0], place[1], at, loss.onward, loss.reason, newest.batch_id + 1)
-        )
-        because.append(f"{table}: {loss.reason}; taking the table again")
-        if table not in resync:
-            resync.append(table)
-
-
-@dataclass(frozen=True)
-class _Loss:
-    """Records that are gone: why, and where the partition goes on. ``another_topic``: the id of the
-    topic that stands there now (empty for none), when it is not the one that was read.
-    """
-
-    reason: str
-    onward: int
-    another_topic: str | None = None
-
-
-def _loss(now: KafkaFacts | None, at: int, mark: HighWater) -> _Loss | None:
-    if now is None:
-        return _Loss("the topic was deleted", 0, another_topic="")
-    if mark.topic_id and now.topic_id and mark.topic_id != now.topic_id:
-        return _Loss("the topic was deleted and made again", 0, another_topic=now.topic_id)
-    if now.end < at:
-        return _Loss("the topic ends before what was applied: its end was lost", now.end)
-    if now.earliest > at:
-        return _Loss("Kafka removed records before they were applied (retention)", now.earliest)
-    return None
 
 
 def _cannot_resume(facts: StartFacts) -> str:

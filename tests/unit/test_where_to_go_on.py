@@ -1,0 +1,180 @@
+"""`where_to_go_on`: what a start writes into the manifest, one decision after the other."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.model.manifest import Gap, HighWater, TableState
+from ingest.model.position import Position
+from ingest.model.start_facts import Foreign, KafkaFacts, LakeFacts
+from ingest.start.where_to_go_on import where_to_go_on
+from tests.unit.test_start import entry, facts
+
+A, B, C, E = (f"d.{name}" for name in "abce")
+TOPIC_OF = {name: f"p.{name}" for name in (A, B, C, E)}
+AT = Position(0, 1, 7)
+
+
+def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
+    """Tables first, then policies table by table, then what Kafka has lost; texts are the manifest's, too."""
+    held = {
+        A: TableState("/l/d/a", 7, left_out=("w",), kept=("old",)),
+        B: TableState("/l/d/b", 7, paused=AT, paused_by="ALTER TABLE b DROP v"),
+        C: TableState("/l/d/c", 7),
+        E: TableState("/l/d/e", 7, kept=("x", "y")),
+    }
+    places = {(topic, 0): (9, 9) for topic in TOPIC_OF.values()}
+    marks = {
+        ("p.d.b", 0): HighWater(4, AT, "", "B"),
+        ("p.d.a", 0): HighWater(9, AT, "", "A"),
+    }
+    then = entry(2, offsets={("p.d.c", 0): (0, 3)}, tables={C: TableState("/l/d/c", 5)})
+    newest = entry(3, offsets=places, tables=held, high_water=marks)
+    found = where_to_go_on(
+        facts(
+            newest=newest,
+            history=[newest, then],
+            topic_of=TOPIC_OF,
+            lake=[
+                LakeFacts(E, "/l/d/e", None),
+                LakeFacts(C, "/l/d/c", 8, foreign=Foreign(8, "RESTORE", restored_to=6)),
+            ],
+            kafka={
+                ("p.d.a", 0): KafkaFacts(0, 9, "new"),
+                ("p.d.b", 0): KafkaFacts(6, 9, "B"),
+                ("p.d.c", 0): KafkaFacts(0, 9, "C"),
+            },
+        ),
+        newest,
+    )
+    left_out = "the columns 'w' were left out of the lake until now"
+    made_again = "the topic was deleted and made again"
+    removed = "Kafka removed records before they were applied (retention)"
+    assert found.because == (
+        "d.e is gone from the lake; filling it again",
+        "d.c was restored to an older version; applying again what came after batch 2",
+        f"d.a: {left_out}; taking the table again",
+        "d.a: the columns 'old', kept until now, go",
+        "d.b: going on with what waited behind 'ALTER TABLE b DROP v'",
+        f"d.a: {made_again}; taking the table again",
+        f"d.b: {removed}; taking the table again",
+        "d.e: the topic was deleted; taking the table again",
+    )
+    assert found.resync == (A, B, E)
+    assert found.restore == (("/l/d/c", 5),)
+    assert found.gaps == (
+        Gap(A, "p.d.a", 0, 9, 9, left_out, 4),
+        Gap(A, "p.d.a", 0, 9, 0, made_again, 4),
+        Gap(B, "p.d.b", 0, 4, 6, removed, 4),
+        Gap(E, "p.d.e", 0, 0, 0, "the topic was deleted", 4),
+    )
+    assert found.tables == {
+        A: TableState("/l/d/a", 7),
+        B: TableState("/l/d/b", 7),
+        C: TableState("/l/d/c", 8),
+    }
+    assert {topic: at for (topic, _), at in found.offsets.items()} == {
+        "p.d.a": 0,
+        "p.d.b": 6,
+        "p.d.c": 3,
+        "p.d.e": 0,
+    }
+    assert found.marks == {
+        ("p.d.a", 0): HighWater(0, AT, "", "new"),
+        ("p.d.b", 0): marks["p.d.b", 0],
+        ("p.d.c", 0): HighWater(),
+        ("p.d.e", 0): HighWater(),
+    }
+
+
+OFFSETS = st.integers(0, 9)
+PLACES = [(topic, number) for topic in TOPIC_OF.values() for number in (0, 1)]
+STATES = st.builds(
+    TableState,
+    st.just("/l"),
+    st.integers(0, 8),
+    paused=st.none() | st.just(AT),
+    paused_by=st.just("ALTER"),
+    left_out=st.sampled_from([(), ("w",)]),
+    kept=st.sampled_from([(), ("old",)]),
+)
+MARKS = st.builds(HighWater, OFFSETS, st.just(AT), st.just(""), st.sampled_from(["", "T", "U"]))
+HELD = st.dictionaries(st.sampled_from(sorted(TOPIC_OF)), STATES)
+RESTORED = st.builds(Foreign, st.just(9), st.just("RESTORE"), st.integers(0, 8))
+
+
+@st.composite
+def entries(draw, batch_id=3):
+    ends = draw(st.dictionaries(st.sampled_from(PLACES), OFFSETS))
+    return entry(
+        batch_id,
+        offsets={place: (end, end) for place, end in ends.items()},
+        high_water=draw(st.dictionaries(st.sampled_from(PLACES), MARKS)),
+        tables=draw(HELD),
+    )
+
+
+@st.composite
+def starts(draw):
+    newest = draw(entries())
+    lake = [
+        LakeFacts(name, "/l", *draw(st.sampled_from([(None,), (9,)])))
+        for name in draw(st.lists(st.sampled_from(sorted(TOPIC_OF)), unique=True))
+    ]
+    kafka = {
+        place: KafkaFacts(*sorted((draw(OFFSETS), draw(OFFSETS))), draw(st.sampled_from("TU")))
+        for place in draw(st.sets(st.sampled_from(PLACES)))
+    }
+    return facts(
+        newest=newest,
+        history=[newest, draw(entries(2))],
+        lake=[
+            replace(one, foreign=draw(st.none() | RESTORED)) if one.version else one for one in lake
+        ],
+        kafka=kafka,
+        topic_of=TOPIC_OF,
+        from_beginning=draw(st.booleans()),
+        barred=draw(st.frozensets(st.sampled_from(sorted(TOPIC_OF)))),
+        ignored=draw(
+            st.dictionaries(
+                st.sampled_from(sorted(TOPIC_OF)),
+                st.frozensets(st.sampled_from(["add_column", "drop_column"])),
+            )
+        ),
+    )
+
+
+@given(starts())
+def test_a_decision_leaves_its_facts_as_they_were(start):
+    before = deepcopy(start)
+    where_to_go_on(start, start.newest)
+    assert start == before
+
+
+@given(starts())
+def test_no_record_is_skipped_but_by_a_gap_whose_table_is_taken_again(start):
+    found = where_to_go_on(start, start.newest)
+    for place, at in found.offsets.items():
+        if at > start.newest.ends[place] and not start.from_beginning:
+            (gap,) = (
+                gap for gap in found.gaps if (gap.topic, gap.partition, gap.end) == (*place, at)
+            )
+            assert gap.start < at
+            assert gap.table in found.resync
+
+
+@given(starts())
+def test_what_is_decided_is_not_decided_again(start):
+    """Of topics that are there: one that is missing is a gap until the connector has made it again. Made again with its
+    first records gone already, it takes a second decision, and never a third.
+    """
+    there = {place: KafkaFacts(0, 9, "U") for place in start.newest.ends} | dict(start.kafka)
+    start = replace(start, kafka=there, from_beginning=False)
+    for _ in range(2):
+        decided = where_to_go_on(start, start.newest)
+        start = replace(start, newest=decided.as_entry(start.newest), lake=[])
+    settled = where_to_go_on(start, start.newest)
+    assert settled.because == ()
+    assert not settled.changes(start.newest)
