@@ -58,9 +58,9 @@ class Retaking:
 
     def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the
-        pipeline file excludes stays as it is.
+        pipeline file excludes stays as it is, as does one that nobody knows.
         """
-        found = {TableId.parse(gap.table) for gap in gaps if gap.is_open}
+        found = {table for gap in gaps if gap.is_open and (table := gap.of) is not None}
         lasting = {table for table, spans in aside.items() if any(span.lasts for span in spans)}
         taken = captured(found - lasting, self.pipeline.source.tables)
         self.requests.ask([str(table) for table in taken])
@@ -69,6 +69,6 @@ class Retaking:
         """What the batch has found out."""
         for gap in entry.gaps:
             if gap.since == entry.batch_id and gap.is_open:
-                lasting = any(span.lasts for span in aside.get(TableId.parse(gap.table), ()))
+                lasting = any(span.lasts for span in (aside.get(gap.of, ()) if gap.of else ()))
                 then = "set aside, the others go on" if lasting else "taking the table again"
                 self.requests.say(f"{gap.table}: {gap.reason}; {then}")

@@ -332,6 +332,10 @@ class Batches:
         _, barriers = self._definitions.governed(self.newest)
         return frozenset(map(str, barriers))
 
+    def streamed(self) -> frozenset[TableId]:
+        """All tables that the schema-change topic names."""
+        return frozenset(self._definitions.streamed().versions)
+
     def rewind(self, entry: Entry) -> None:
         """Publish where topics go on from now, without any change."""
         self.publish(entry.without_changes("rewind", self._next, self._committer.term))

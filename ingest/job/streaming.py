@@ -102,7 +102,7 @@ class Streaming:
                 ),
                 self._decided,
             )
-            self._take_again(start, facts, requests, batches)
+            self._take_again(facts, batches)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
             batches.replay()
@@ -143,17 +143,15 @@ class Streaming:
             places,
             from_beginning=from_beginning,
             barred=batches.barred(),
+            streamed=batches.streamed(),
         )
 
-    def _take_again(
-        self, start: Start, facts: StartFacts, requests: resync.Requests, batches: Batches
-    ) -> None:
-        """Ask the connector for what Kafka has lost, and for what a crash left unasked."""
+    def _take_again(self, facts: StartFacts, batches: Batches) -> None:
+        """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now."""
         if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
             Connector(self.pipeline).restart()
-        requests.ask(start.resync)
-        batches.ask_again(facts.newest.gaps if facts.newest else ())
+        batches.ask_again(batches.newest.gaps if batches.newest else ())
 
     def _checkpoint(
         self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts

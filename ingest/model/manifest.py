@@ -17,6 +17,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal
 
 from ingest.model.position import SQL_TYPE, Position
+from ingest.model.topics import TableId
 
 Place = tuple[str, int]
 """A Kafka topic and partition."""
@@ -102,7 +103,8 @@ class Gap:
 
     ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
     again, which is what closes a gap; None while it is open. ``position``: the table's newest when the
-    gap was recorded; what was read from MySQL before that does not close it.
+    gap was recorded; what was read from MySQL before that does not close it. ``table``: the topic's
+    name where nobody knew which table it carries.
     """
 
     table: str
@@ -119,6 +121,14 @@ class Gap:
     def is_open(self) -> bool:
         """True until the gap is closed: the table was read from MySQL again."""
         return self.resync is None
+
+    @property
+    def of(self) -> TableId | None:
+        """The table; None where only the topic is known, so that none can be taken again."""
+        try:
+            return TableId.parse(self.table)
+        except ValueError:  # a topic of ours has one part more than a table's name
+            return None
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,11 @@ class Facts:
         """Gaps of tables that the pipeline file still takes; None while the manifest is not read."""
         if self.totals.newest is None:
             return None
-        return sum(gap.is_open and self._is_taken(gap.table) for gap in self.totals.newest.gaps)
+        return sum(gap.is_open and self._is_taken(gap.of) for gap in self.totals.newest.gaps)
 
-    def _is_taken(self, name: str) -> bool:
-        try:
-            return bool(captured([TableId.parse(name)], self.patterns))
-        except ValueError:  # a topic's name, of a table that the lake does not know
-            return True
+    def _is_taken(self, table: TableId | None) -> bool:
+        """What is known by its topic alone is missing, whatever the pipeline file takes."""
+        return table is None or bool(captured([table], self.patterns))
 
 
 @dataclass(frozen=True)

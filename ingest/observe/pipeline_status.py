@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,8 +157,6 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     broker.refuse_away(pipeline)
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
-    named = {gap.table for gap in (newest.gaps if newest else ())}
-    taken = captured(map(TableId.parse, named), pipeline.source.tables)
     return ProgressReport(
         pipeline=pipeline.name,
         newest=newest,
@@ -170,8 +169,14 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         if is_local(pipeline.lake.path)
         else (),
         waiting=tuple(waiting_list(pipeline.lake.path)),
-        excluded=frozenset(named - {str(table) for table in taken}),
+        excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
     )
+
+
+def excluded(gaps: Iterable[Gap], patterns: Sequence[str]) -> frozenset[str]:
+    """Of the tables with a gap, those that these patterns do not take. What is known by its topic alone is missing."""
+    named = {table for gap in gaps if (table := gap.of) is not None}
+    return frozenset(str(table) for table in named - set(captured(named, patterns)))
 
 
 def not_delivered(pipeline: Pipeline) -> int | None:

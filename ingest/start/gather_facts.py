@@ -6,7 +6,7 @@ Nothing here decides; see ``start_decision.decide``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -43,9 +43,10 @@ def gather(
     *,
     from_beginning: bool = False,
     barred: frozenset[str] = frozenset(),
+    streamed: Collection[TableId] = (),
 ) -> StartFacts:
     """Look at everything once. ``kafka``: the topics as they are now (``broker.partitions``). ``barred``:
-    tables that a policy holds before a DDL.
+    tables that a policy holds before a DDL. ``streamed``: all that the schema-change topic names.
     """
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
@@ -58,7 +59,7 @@ def gather(
         history=_history(ledger, lake),
         lake=lake,
         kafka=kafka,
-        topic_of=topics_of(pipeline, newest),
+        topic_of=topics_of(pipeline, newest, streamed),
         from_beginning=from_beginning,
         barred=barred,
         ignored={
@@ -94,9 +95,18 @@ def shape(pipeline: Pipeline) -> str:
     return "deduplicated" if pipeline.dedup.keeps_state else "stateless"
 
 
-def topics_of(pipeline: Pipeline, newest: Entry | None) -> dict[str, str]:
-    """Table name to topic, for every table that the manifest knows."""
-    return {name: pipeline.topic(TableId.parse(name)) for name in (newest.tables if newest else {})}
+def topics_of(
+    pipeline: Pipeline, newest: Entry | None, streamed: Collection[TableId] = ()
+) -> dict[str, str]:
+    """Table name to topic, for every table that the manifest knows, and for those of ``streamed`` whose topic was read
+    but that have no row in the lake: set aside, or with all of their changes in quarantine.
+    """
+    if newest is None:
+        return {}
+    found = {name: pipeline.topic(TableId.parse(name)) for name in newest.tables}
+    unknown = {topic for topic, _ in newest.ends} - set(found.values())
+    more = {str(table): pipeline.topic(table) for table in sorted(streamed)}
+    return found | {name: topic for name, topic in more.items() if topic in unknown}
 
 
 def checkpoint_facts(checkpoint: Storage) -> CheckpointFacts:

@@ -65,10 +65,12 @@ class Decided:
         return replace(self, because=(*self.because, sentence))
 
     def taking_again(self, gaps: Iterable[Gap]) -> Decided:
-        """Gaps that are recorded and said, and whose tables are taken again, each once."""
+        """Gaps that are recorded and said, and whose tables are taken again, each once. Where only the topic is known,
+        nothing can be, and the gap stays open.
+        """
         found = tuple(gaps)
-        said = [f"{gap.table}: {gap.reason}; taking the table again" for gap in found]
-        tables = dict.fromkeys((*self.resync, *(gap.table for gap in found)))
+        said = [f"{gap.table}: {gap.reason}; {_and_then(gap)}" for gap in found]
+        tables = dict.fromkeys((*self.resync, *(gap.table for gap in found if gap.of)))
         return replace(
             self,
             gaps=(*self.gaps, *found),
@@ -93,14 +95,36 @@ class Decided:
         return now != before
 
 
+def _and_then(gap: Gap) -> str:
+    return "taking the table again" if gap.of else "which table that topic carries is not known"
+
+
 def where_to_go_on(facts: StartFacts, newest: Entry) -> Decided:
     """The whole of it, in the one order that is right (see above)."""
     published = Decided.as_published(newest)
-    as_they_are = _as_the_tables_are(facts, published)
+    named = _with_gaps_named(facts, published)
+    as_they_are = _as_the_tables_are(facts, named)
     released = _released(facts, as_they_are)
     if facts.from_beginning:
         return _from_the_beginning(facts, released)
     return _over_gaps(facts, released)
+
+
+def _with_gaps_named(facts: StartFacts, decided: Decided) -> Decided:
+    """Open gaps that an earlier start knew by their topic alone get their table's name, so that it is taken again."""
+    names = _names(facts)
+
+    def is_named_now(gap: Gap) -> bool:
+        return gap.is_open and gap.of is None and gap.topic in names
+
+    kept = tuple(gap for gap in decided.gaps if not is_named_now(gap))
+    named = [replace(gap, table=names[gap.topic]) for gap in decided.gaps if is_named_now(gap)]
+    return replace(decided, gaps=kept).taking_again(named)
+
+
+def _names(facts: StartFacts) -> dict[str, str]:
+    """Topic to table name."""
+    return {topic: name for name, topic in facts.topic_of.items()}
 
 
 def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
@@ -224,7 +248,7 @@ def _from_the_beginning(facts: StartFacts, decided: Decided) -> Decided:
 
 def _over_gaps(facts: StartFacts, decided: Decided) -> Decided:
     """Forward over records that Kafka no longer has: never skipped in silence, each a gap whose table is taken again."""
-    names = {topic: name for name, topic in facts.topic_of.items()}
+    names = _names(facts)
     lost = [
         (place, at, loss)
         for place, at in sorted(decided.offsets.items())

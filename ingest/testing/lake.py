@@ -189,7 +189,11 @@ class Lake:
             self.session,
             self.batches,
             lambda: gather_facts.gather(
-                self.session, self.pipeline, kafka, from_beginning=from_beginning
+                self.session,
+                self.pipeline,
+                kafka,
+                from_beginning=from_beginning,
+                streamed=self.batches.streamed(),
             ),
             lambda _: None,
         )

@@ -5,7 +5,10 @@ from unittest.mock import patch
 
 from ingest.model.position import Position
 from ingest.model.specification import row
+from ingest.model.start_facts import KafkaFacts
 from ingest.source.resync import Requests
+from ingest.start import gather_facts
+from ingest.start.start_decision import Start, decide
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SNAPSHOT, change, delete, insert, read, update
 from tests.conformance.targets import SparkTarget
@@ -84,6 +87,23 @@ def test_a_new_table_that_cannot_be_read_is_named_and_nothing_of_it_is_kept(spar
     world.take(2)
     assert len(world.gaps) == 1
     world.target.remove()
+
+
+def test_what_kafka_loses_of_a_table_that_has_no_row_yet_is_a_gap_of_that_table(spark, tmp_path):
+    made = schema("t0", 5, VECTOR, kind="CREATE", snapshot="true")
+    world = World(spark, tmp_path, [made], [read(5, 1, "a"), insert(20, 2, "b")], known=False)
+    world.take(1)
+    target = world.target
+    kafka = {(f"h.d.t{n}", 0): KafkaFacts(earliest, 9, "id") for n, earliest in ((0, 5), (1, 0))}
+    streamed = target.batches.streamed()
+    start = decide(gather_facts.gather(spark, target.pipeline, kafka, streamed=streamed))
+    assert isinstance(start, Start)
+    assert start.entry.gaps[-1].table == "d.t0"
+    target.batches.rewind(start.entry)
+    with patch.object(Requests, "ask", lambda _, tables: world.asked.append(tables)):
+        target.batches.ask_again(target.batches.newest.gaps)
+    assert not any(world.asked), "set aside: to take it again would help nothing yet"
+    target.remove()
 
 
 def test_one_that_the_pipeline_file_excludes_is_passed_over_though_it_stands_in_kafka(

@@ -6,15 +6,29 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.batch.doubtful_tables import Retaking
+from ingest.config.pipeline_file import parse as parsed
 from ingest.model.manifest import Gap, HighWater, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Foreign, KafkaFacts, LakeFacts
+from ingest.model.topics import TableId
+from ingest.observe.pipeline_status import excluded
+from ingest.source.binlog import MySqlLog
+from ingest.source.resync import Requests
+from ingest.start.gather_facts import topics_of
 from ingest.start.where_to_go_on import where_to_go_on
 from tests.unit.test_start import entry, facts
 
 A, B, C, E = (f"d.{name}" for name in "abce")
 TOPIC_OF = {name: f"p.{name}" for name in (A, B, C, E)}
 AT = Position(0, 1, 7)
+PIPELINE = """
+name: p
+source: {mysql: "mysql://u@h:3306", password: {env: P}, tables: ["d.*"]}
+kafka: {bootstrap_servers: "h:9092"}
+connect: {url: "http://h:8083"}
+lake: {path: "LAKE"}
+"""
 
 
 def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
@@ -87,6 +101,58 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
         ("p.d.c", 0): HighWater(),
         ("p.d.e", 0): HighWater(),
     }
+
+
+GONE = "p.d.aside"
+"""A topic that was read, of a table without a row in the lake."""
+
+
+def of_gone(**more):
+    newest = entry(3, offsets={(GONE, 0): (5, 5)}, high_water={}, tables={}, **more)
+    return facts(newest=newest, history=[newest], lake=[], kafka={}, topic_of={})
+
+
+def test_a_table_without_a_row_in_the_lake_is_known_by_the_schemas_that_were_streamed():
+    """Set aside from the start, or with all of its changes in quarantine: it has a topic and no row in the manifest."""
+    pipeline = parsed(PIPELINE)
+    newest = entry(3, offsets={("p.d.t", 0): (9, 9), ("p.d.aside", 0): (5, 5)})
+    streamed = [TableId("d", "aside"), TableId("d", "never_read"), TableId("d", "t")]
+    known = topics_of(pipeline, newest, streamed)
+    assert known == {"d.t": "p.d.t", "d.aside": "p.d.aside"}
+    start = facts(newest=newest, topic_of=known, kafka={("p.d.t", 0): KafkaFacts(0, 9, "T")})
+    assert where_to_go_on(start, newest).resync == ("d.aside",)
+
+
+def test_what_kafka_lost_of_a_topic_whose_table_nobody_knows_is_an_open_gap_and_no_table_to_ask_for():
+    start = of_gone()
+    found = where_to_go_on(start, start.newest)
+    (gap,) = found.gaps
+    assert (gap.table, gap.of, gap.is_open) == (GONE, None, True)
+    assert found.resync == ()
+    assert found.because == (
+        "p.d.aside: the topic was deleted; which table that topic carries is not known",
+    )
+
+
+def test_a_gap_that_an_earlier_start_knew_by_its_topic_alone_is_its_table_s_once_that_is_known():
+    """So a lake goes on that an earlier version could not start any more."""
+    old = Gap(GONE, GONE, 0, 5, 0, "the topic was deleted", 3)
+    closed = replace(old, resync=AT)
+    start = of_gone(gaps=(closed, old))
+    known = replace(start, topic_of={"d.aside": GONE}, kafka={(GONE, 0): KafkaFacts(0, 9, "new")})
+    found = where_to_go_on(known, known.newest)
+    assert found.gaps == (closed, replace(old, table="d.aside"))
+    assert found.resync == ("d.aside",)
+    assert found.because == ("d.aside: the topic was deleted; taking the table again",)
+
+
+def test_a_gap_that_is_known_by_its_topic_alone_stops_neither_a_batch_nor_a_report(tmp_path):
+    pipeline = parsed(PIPELINE.replace("LAKE", str(tmp_path)))
+    unknown, excluded_one = (Gap(name, GONE, 0, 5, 0, "deleted", 3) for name in (GONE, "x.y"))
+    requests = Requests(pipeline)
+    Retaking(pipeline, requests, MySqlLog(pipeline, [])).ask([unknown], {})
+    assert requests.open() == []
+    assert excluded([unknown, excluded_one], pipeline.source.tables) == {"x.y"}
 
 
 OFFSETS = st.integers(0, 9)
