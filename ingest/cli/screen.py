@@ -68,9 +68,14 @@ def unexpected(failure: Exception, name: str) -> IngestError:
 
 
 def show(failure: IngestError) -> None:
-    """An error: code and what happened, what it means, what to do."""
+    """An error: code and what happened, a line for each complaint where there are several, what it means, what to do."""
     err.print(f"[bold red]error[/] [dim]{failure.code}[/]  ", end="")
-    err.print(failure.what, markup=False)
+    if failure.each:
+        err.print(f"{failure.headline}:", markup=False)
+        for complaint in failure.each:
+            err.print(f"  - {complaint}", markup=False)
+    else:
+        err.print(failure.what, markup=False)
     if failure.means:
         err.print(f"  {failure.means}", markup=False, style="dim")
     err.print("  [bold]what to do:[/] ", end="")

@@ -296,7 +296,9 @@ def load(path: Path) -> Pipeline:
         raise IngestError(
             "E-CONFIG-FILE",
             f"The pipeline file {path} cannot be read: {failure.strerror}.",
-            remedy="`ingest init` writes a first one.",
+            remedy=_where_it_was_sought(path)
+            if isinstance(failure, FileNotFoundError)
+            else "name a file that this user may read.",
         ) from None
     return parse(text, str(path))
 
@@ -323,13 +325,24 @@ def parse(text: str, name: str = "pipeline file") -> Pipeline:
     try:
         return Pipeline.model_validate(content)
     except ValidationError as failure:
-        mistakes = "; ".join(_mistake(error) for error in failure.errors())
+        mistakes = tuple(_mistake(error) for error in failure.errors())
+        several = len(mistakes) > 1
         raise IngestError(
             "E-CONFIG-SETTING",
-            f"{name}: {mistakes}.",
+            f"{name} has {len(mistakes)} mistakes" if several else f"{name}: {mistakes[0]}.",
+            each=mistakes if several else (),
             means="Nothing was started.",
             remedy="correct the named settings; `ingest schema` prints all of them.",
         ) from None
+
+
+def _where_it_was_sought(path: Path) -> str:
+    folder = path.absolute().parent
+    gone = "" if folder.is_dir() else ", which does not exist"
+    return (
+        "name the file that you mean, or let `ingest init` write a first one; it was looked for in the folder "
+        f"{folder}{gone}."
+    )
 
 
 def _mistake(error: ErrorDetails) -> str:
@@ -341,6 +354,8 @@ def _mistake(error: ErrorDetails) -> str:
         return f"`{place}` is not a setting; {hint}"
     if error["type"] == "missing":
         return f"`{place}` is required"
+    if error["type"] in ("too_short", "string_too_short"):
+        return f"`{place}` is empty"
     message = error["msg"].removeprefix("Value error, ")
     return f"`{place}`: {message[0].lower()}{message[1:]}"
 

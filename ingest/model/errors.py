@@ -29,7 +29,8 @@ class IngestError(Exception):
 
     ``what`` says what happened and where, ``means`` what that means for the data (may be empty
     when nothing was touched), ``remedy`` what to do next. Nothing secret goes into any of them.
-    ``may_pass``: a server is away, perhaps for a moment; a job that runs already tries again.
+    ``each``: several complaints at once, of which ``what`` is the headline; a terminal gets a line for each, and
+    everybody else one sentence. ``may_pass``: a server is away, perhaps for a moment; a job that runs already tries again.
     """
 
     def __init__(
@@ -41,10 +42,13 @@ class IngestError(Exception):
         means: str = "",
         exit_code: Exit = Exit.REFUSED,
         may_pass: bool = False,
+        each: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(what)
+        self.headline = what
+        self.each = each
+        self.what = f"{what}: {'; '.join(each)}." if each else what
+        super().__init__(self.what)
         self.code = code
-        self.what = what
         self.means = means
         self.remedy = remedy
         self.exit_code = exit_code

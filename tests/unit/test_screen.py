@@ -1,10 +1,13 @@
 """Whatever ends a command, the terminal gets a sentence and scripts get an exit code."""
 
+from pathlib import Path
+
 import pytest
 import typer
 
 from ingest.cli.screen import command
-from ingest.model.errors import Exit
+from ingest.config import pipeline_file
+from ingest.model.errors import Exit, IngestError
 
 
 @command
@@ -40,3 +43,78 @@ def test_what_a_command_ends_by_on_purpose_stays_what_it_is(ended):
     with pytest.raises(type(ended)) as found:
         fails(ended)
     assert found.value is ended
+
+
+WRONG = """
+name: Shop
+source: {mysql: "postgres://u@h", password: {env: P}, tables: []}
+kafka: {bootstrap_server: "h:9092"}
+connect: {url: "h:8083"}
+"""
+RIGHT = """
+name: shop
+source: {mysql: "mysql://u@h", password: {env: P}, tables: ["shop.*"]}
+kafka: {bootstrap_servers: "h:9092"}
+connect: {url: "http://h:8083"}
+lake: {path: /lake}
+"""
+
+
+def shown(failure, capsys):
+    with pytest.raises(typer.Exit) as ended:
+        fails(failure)
+    assert ended.value.exit_code == Exit.REFUSED
+    return capsys.readouterr().err.splitlines()
+
+
+def test_each_mistake_of_a_pipeline_file_is_a_line_of_its_own_below_the_error(capsys):
+    with pytest.raises(IngestError) as refused:
+        pipeline_file.parse(WRONG, "shop.yaml")
+    assert shown(refused.value, capsys) == [
+        "error E-CONFIG-SETTING  shop.yaml has 7 mistakes:",
+        "  - `name`: 1 to 48 lower-case letters, digits, `-` and `_`, beginning with a letter",
+        "  - `source.mysql`: expected mysql://user@host:port",
+        "  - `source.tables` is empty",
+        "  - `kafka.bootstrap_servers` is required",
+        "  - `kafka.bootstrap_server` is not a setting; perhaps `bootstrap_servers` is meant",
+        "  - `connect.url`: expected http://host:port or https://host:port",
+        "  - `lake` is required",
+        "  Nothing was started.",
+        "  what to do: correct the named settings; `ingest schema` prints all of them.",
+    ]
+
+
+def test_several_complaints_are_one_sentence_where_no_person_reads_lines():
+    with pytest.raises(IngestError) as refused:
+        pipeline_file.parse(WRONG, "shop.yaml")
+    what = refused.value.as_json()["what"]
+    assert what.startswith("shop.yaml has 7 mistakes: `name`: 1 to 48")
+    assert what.endswith("; `lake` is required.")
+    assert what in str(refused.value)
+
+
+def test_a_single_mistake_stands_on_the_line_of_the_error(capsys):
+    with pytest.raises(IngestError) as refused:
+        pipeline_file.parse(RIGHT.replace("/lake", '""'), "shop.yaml")
+    assert shown(refused.value, capsys)[:2] == [
+        "error E-CONFIG-SETTING  shop.yaml: `lake.path` is empty.",
+        "  Nothing was started.",
+    ]
+
+
+def test_a_pipeline_file_that_is_not_there_is_said_with_the_folder_that_was_looked_in(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IngestError) as missing:
+        pipeline_file.load(Path("shop.yaml"))
+    said = shown(missing.value, capsys)
+    assert "The pipeline file shop.yaml cannot be read: No such file or directory." in said[0]
+    assert f"looked for in the folder {tmp_path}." in said[1]
+    with pytest.raises(IngestError) as nowhere:
+        pipeline_file.load(Path("no/shop.yaml"))
+    assert f"in the folder {tmp_path / 'no'}, which does not exist." in nowhere.value.remedy
+    (tmp_path / "folder.yaml").mkdir()
+    with pytest.raises(IngestError) as unreadable:
+        pipeline_file.load(Path("folder.yaml"))
+    assert unreadable.value.remedy == "name a file that this user may read."
