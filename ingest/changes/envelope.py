@@ -12,7 +12,7 @@ from functools import lru_cache
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ingest.model import position
+from ingest.model import position, reasons
 from ingest.model.epochs import Epoch
 
 ENVELOPE = (
@@ -110,22 +110,22 @@ def _epoch(epochs: Sequence[Epoch]) -> Column:
 def _envelope_reason(source: Column, operation: Column, file_number: Column) -> Column:
     before, after = F.col("envelope.before"), F.col("envelope.after")
     return (
-        F.when(~F.is_valid_utf8(F.col("value").cast("string")), "value is not UTF-8")
+        F.when(~F.is_valid_utf8(F.col("value").cast("string")), reasons.NOT_UTF8.says)
         .when(
             F.col("envelope").isNull() | F.col("envelope._corrupt").isNotNull(),
-            "value is not a Debezium envelope in JSON",
+            reasons.NOT_AN_ENVELOPE.says,
         )
         .when(
             source["db"].isNull()
             | source["table"].isNull()
             | source["pos"].isNull()
             | file_number.isNull(),
-            "envelope has no source position",
+            reasons.NO_POSITION.says,
         )
         .when(
             operation.isNull() | ~operation.isin(*OPERATIONS),
-            "envelope has an unknown operation",
+            reasons.UNKNOWN_OPERATION.says,
         )
-        .when(operation.isin("c", "r", "u") & after.isNull(), "change has no after image")
-        .when(operation.isin("u", "d") & before.isNull(), "change has no before image")
+        .when(operation.isin("c", "r", "u") & after.isNull(), reasons.NO_AFTER.says)
+        .when(operation.isin("u", "d") & before.isNull(), reasons.NO_BEFORE.says)
     )

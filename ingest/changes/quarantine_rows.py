@@ -11,14 +11,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ingest.model import reasons
+
 SCHEMA = (
     "batch_id bigint, reason string, database string, table string, topic string, "
     "partition int, offset bigint, timestamp timestamp, key binary, value binary, run string, "
     "settled bigint"
 )
 """``settled``: the batch in which the change was applied after all, or found void; null while it waits."""
-
-BEHIND = "waits behind an earlier change of its key"
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -62,7 +62,7 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
     later = F.col("offset") > F.col("_head")
     found = changes.filter(F.col("key").isNotNull() & (F.col("op") != "r"))
     found = found.join(first, [*same, later], "left_semi")
-    return found.withColumn("reason", F.lit(BEHIND))
+    return found.withColumn("reason", F.lit(reasons.BEHIND.says))
 
 
 def without(changes: DataFrame, left_out: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from ingest.changes.envelope import ANY_LENGTH
 from ingest.changes.mysql_json import json_text
+from ingest.model import reasons
 from ingest.model.names import quoted
 from ingest.schema import binary_labels
 from ingest.schema.delta_types import struct_json, type_json
@@ -170,36 +171,33 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     keys = F.coalesce(F.json_object_keys(image), every)
     reason = (
         F.when(image.isNull(), F.lit(None).cast("string"))
-        .when(raw.getField(_CORRUPT).isNotNull(), "a value does not fit its column's type")
+        .when(raw.getField(_CORRUPT).isNotNull(), reasons.NOT_ITS_TYPE.says)
         .when(
             (F.size(keys) != len(schema.columns)) | (F.size(F.array_except(keys, names)) > 0),
-            "the row's columns are not those of the schema in force",
+            reasons.OTHER_COLUMNS.says,
         )
     )
     for name, kind in schema.columns:
         field = raw.getField(name)
         if kind.marked:
-            reason = reason.when(_unread(field), F.lit(f"column {name!r}: {binary_labels.UNREAD}"))
+            reason = reason.when(_unread(field), F.lit(reasons.UNREAD_LABEL.of(column=repr(name))))
         if kind.kind in _CAN_FAIL:
             reason = reason.when(
                 field.isNotNull() & value(field, kind, streamed=_streamed()).isNull(),
-                F.lit(f"the value of column {name!r} does not fit {kind.delta}"),
+                F.lit(reasons.DOES_NOT_FIT.of(column=repr(name), type=kind.delta)),
             )
         zero = _zero(field, name, kind, schema)
         doubtful = kind.kind in _DATES and schema.epoch_dates == "quarantine"
         if zero is not None and doubtful:
             reason = reason.when(
                 zero,
-                F.lit(
-                    f"column {name!r} holds 1970-01-01, which Debezium writes for the zero date, too; "
-                    "say which it is by `source.epoch_dates`"
-                ),
+                F.lit(reasons.EPOCH_DATE.of(column=repr(name))),
             )
         if name in schema.key:
             null = _null_date(field, name, kind, schema)
             reason = reason.when(
                 field.isNull() if null is None else field.isNull() | null,
-                F.lit(f"the key column {name!r} holds a zero date: rows cannot be told apart"),
+                F.lit(reasons.ZERO_DATE_KEY.of(column=repr(name))),
             )
     return reason
 

@@ -13,8 +13,9 @@ from pyspark.errors import PySparkException
 
 from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError, table_of
-from ingest.observe.totals import CONFLICT
+from ingest.model.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ def again(failure: Exception, log: Path) -> Again:
 
     Raises the failure if it is one of ours that neither a new decision nor time mends.
     """
-    code, reason = _mended_by_deciding(failure)
-    if reason:
-        return Again(reason, _changing_below(log), code=code)
+    reason = _mended_by_deciding(failure)
+    if reason is not None:
+        said = failure.what.rstrip(".") if isinstance(failure, ForeignCommitError) else reason.says
+        return Again(said, _changing_below(log), code=reason.code)
     if isinstance(failure, IngestError):
         if not failure.may_pass:
             raise failure
@@ -91,18 +93,18 @@ def written(failure: BaseException, log: Path) -> Path:
     return log
 
 
-def _mended_by_deciding(failure: Exception) -> tuple[str, str]:
-    """The reason, in one word and in words; both empty for any other failure."""
+def _mended_by_deciding(failure: Exception) -> Reason | None:
+    """Why a new decision mends it; None for any other failure."""
     text = str(failure)
     if isinstance(failure, ForeignCommitError):
-        return CONFLICT, failure.what.rstrip(".")
+        return reasons.CONFLICT
     if isinstance(failure, StaleCheckpointError):
-        return "stale-checkpoint", "the checkpoint does not continue the manifest"
+        return reasons.STALE_CHECKPOINT
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
-        return "shared-checkpoint", "another job wrote to the checkpoint"
+        return reasons.SHARED_CHECKPOINT
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():
-        return "lost-records", "Kafka no longer has records that were to be applied"
-    return "", ""
+        return reasons.LOST_RECORDS
+    return None
 
 
 def spark_died(log: Path) -> IngestError:

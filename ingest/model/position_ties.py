@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ingest.model import reasons
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 
@@ -73,25 +74,19 @@ def doubts(ties: Iterable[Tie], events: Mapping[Position, Event]) -> dict[TableI
 
 def torn(places: Mapping[TableId, Position]) -> dict[TableId, Doubt]:
     """The same of changes that another server may send again, or not (``dedup.marked``)."""
-    reason = "another server took over, and which of its first transactions had been read before is not certain"
-    return {table: Doubt(reason, position) for table, position in places.items()}
+    reason = reasons.ANOTHER_SERVER
+    return {table: Doubt(reason.says, position) for table, position in places.items()}
 
 
 def _other(tie: Tie, event: Event) -> str:
     """Why the change at a tie may be another one than the change before it; empty where it was sent again."""
     where = f"binlog file {tie.position.file}, byte {tie.position.pos}"
     if event.size > WRAPS_AT:
-        return f"a binlog file of more than 4 GiB counts its places twice ({where})"
+        return reasons.COUNTED_TWICE.of(where=where)
     if not tie.same:
         return ""
     if event.kind == PAYLOAD:
-        return (
-            f"several changes have one place in the log ({where}), since a session compresses its transactions "
-            "(binlog_transaction_compression, which has to be OFF in every session)"
-        )
+        return reasons.COMPRESSED.of(where=where)
     if not event.kind:
-        return (
-            f"several changes have one place in the log ({where}), and MySQL no longer has that log to say whether "
-            "they were sent again"
-        )
+        return reasons.LOG_GONE.of(where=where)
     return ""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ingest import __version__
+from ingest.model import reasons
 from ingest.model.topics import TableId, captured
 from ingest.observe.caught_up import Progress
-from ingest.observe.totals import CONFLICT, Totals
+from ingest.observe.totals import Totals
 
 Values = Mapping[tuple[str, ...], float]
 """By the values of a metric's labels."""
@@ -243,8 +244,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "ingest_restarts_total",
         "counter",
-        "how often the stream began anew, by reason: `conflict`, `stale-checkpoint`, `shared-checkpoint`, "
-        "`lost-records`, or an error's code",
+        f"how often the stream began anew, by reason: {', '.join(f'`{one.code}`' for one in reasons.RESTARTS)}, "
+        "or an error's code",
         lambda facts: _each(facts.totals.restarts),
         ("reason",),
     ),
@@ -252,7 +253,7 @@ METRICS: tuple[Metric, ...] = (
         "ingest_conflicts_total",
         "counter",
         "those among them because somebody else had committed to a table",
-        lambda facts: _one(facts.totals.restarts[CONFLICT]),
+        lambda facts: _one(facts.totals.restarts[reasons.CONFLICT.code]),
     ),
     Metric(
         "ingest_upkeep_total",

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from ingest.model.manifest import Entry
 from ingest.observe.published import Published
 
-CONFLICT = "conflict"
-"""Why a stream began anew: somebody else committed to a table of ours."""
-
 
 @dataclass
 class Totals:

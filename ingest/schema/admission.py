@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import RESERVED_COLUMN, needs_mapping
 from ingest.schema.catalog import SchemaVersion
@@ -15,7 +16,7 @@ def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
         if column.name.lower() == RESERVED_COLUMN:
             raise IngestError(
                 "E-COLUMN-RESERVED",
-                f"{version.table} has a column named {column.name!r}, which ingest needs itself.",
+                f"{version.table} {reasons.RESERVED.of(column=repr(column.name))}.",
                 means="The batch was not applied; its changes stay in Kafka.",
                 remedy="rename that column, or exclude the table with a `!` pattern.",
                 exit_code=Exit.FAILED,
@@ -23,8 +24,7 @@ def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
         if profile == "compat" and needs_mapping(column.name):
             raise IngestError(
                 "E-COLUMN-NAME",
-                f"{version.table} has a column named {column.name!r}, which Delta holds only with column "
-                "mapping.",
+                f"{version.table} {reasons.NEEDS_MAPPING.of(column=repr(column.name))}.",
                 means="The batch was not applied; its changes stay in Kafka.",
                 remedy="`profile: standard` below `lake` allows it; or rename that column, or exclude the "
                 "table with a `!` pattern.",
@@ -35,7 +35,7 @@ def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
         except UnknownType as unknown:
             raise IngestError(
                 "E-COLUMN-TYPE",
-                f"{version.table}: {unknown}, for which there is no exact place in the lake.",
+                f"{version.table}: {reasons.NO_PLACE.of(column=unknown)}.",
                 means="The batch was not applied; its changes stay in Kafka.",
                 remedy="exclude the table with a `!` pattern in `source.tables`, and report the type.",
                 exit_code=Exit.FAILED,

@@ -19,8 +19,6 @@ LABEL = "="
 """Before each label."""
 NULL = "-"
 """For none."""
-UNREAD = "Debezium cannot read labels of the binary character set by a snapshot of its own; `ingest resync` takes the table again"
-"""Why a row without marks cannot be applied."""
 
 SETTING = "snapshot.select.statement.overrides"
 """Debezium's setting for other statements: the tables, and below it one for each."""

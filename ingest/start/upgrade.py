@@ -30,6 +30,7 @@ from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.spark_table import Description, LakeTable
 from ingest.lake.files.storage import files_at, local_folder, within_delta_rs_s_reach
+from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
     INTERNAL_FOLDER,
@@ -40,6 +41,7 @@ from ingest.model.names import (
     quoted,
     upgrade_path,
 )
+from ingest.model.reasons import Reason
 from ingest.model.start_facts import LakeFacts, StartFacts
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -52,12 +54,6 @@ _FORMAT = 3
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
 """Delta types of columns by which a row's content may be another one than before."""
 _MILLISECONDS = 3
-REASON = "rows that differ in microseconds alone were one row to an earlier version of ingest"
-"""Why a table without a key is taken again."""
-LABELS = (
-    "a snapshot by an earlier version of ingest read labels of the binary character set as NULL"
-)
-"""Why a table with such labels is."""
 
 
 @dataclass
@@ -111,7 +107,8 @@ class Upgrade:
                 topic = facts.topic_of[lake.name]
                 at, since = newest.ends.get((topic, 0), 0), newest.batch_id + 1
                 at_row = state.position if state else None
-                found.append(Gap(lake.name, topic, 0, at, at, reason, since, position=at_row))
+                said = reason.says
+                found.append(Gap(lake.name, topic, 0, at, at, said, since, position=at_row))
         mended = found if found and self.takes_again() else []
         for gap in found:
             if gap in mended:
@@ -202,7 +199,7 @@ class Upgrade:
     def _app(self, name: str, version: str) -> str:
         return app_id(self.pipeline.name, f"upgrade-{version}", name, "upgrade")
 
-    def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[str]:
+    def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[Reason]:
         """Why a table has to be taken again. One that keeps each change stays as it is."""
         hashed = lake.name in self._hashed or not noted
         if not hashed and noted >= _FORMAT:
@@ -214,9 +211,9 @@ class Upgrade:
         self.schemas.read_to_end()
         versions = self.schemas.catalog.versions.get(table, ())
         if hashed and description.multiset and has_microseconds(versions):
-            yield REASON  # rows that MySQL tells apart by microseconds
+            yield reasons.MICROSECONDS  # rows that MySQL tells apart by microseconds
         if noted < _FORMAT and has_binary_labels(versions):
-            yield LABELS
+            yield reasons.LABELS_AS_NULL
 
 
 def needs_hashing(held: Description) -> bool:
@@ -261,8 +258,8 @@ def _said(add: delta_log.Action) -> Any:
     return json.loads(add.get("stats") or "{}", parse_float=str)
 
 
-def _is_same(gap: Gap, table: str, reason: str) -> bool:
-    return gap.is_open and gap.table == table and gap.reason == reason
+def _is_same(gap: Gap, table: str, reason: Reason) -> bool:
+    return gap.is_open and gap.table == table and reason.is_in(gap.reason)
 
 
 def _checkpoint(folder: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.start_facts import KafkaFacts, LakeFacts, StartFacts
 
@@ -215,7 +216,7 @@ def _with_columns_left_out(decided: Decided, name: str, topic: str) -> Decided:
     state = decided.tables[name]
     if not state.left_out:
         return decided
-    reason = f"the columns {_listed(state.left_out)} were left out of the lake until now"
+    reason = reasons.LEFT_OUT.of(columns=_listed(state.left_out))
     at = decided.offsets.get((topic, 0), 0)
     gap = Gap(name, topic, 0, at, at, reason, decided.batch)
     return decided.with_table(name, replace(state, left_out=())).taking_again([gap])
@@ -285,11 +286,11 @@ class _Loss:
 
 def _loss(now: KafkaFacts | None, at: int, mark: HighWater) -> _Loss | None:
     if now is None:
-        return _Loss("the topic was deleted", 0, another_topic="")
+        return _Loss(reasons.TOPIC_DELETED.says, 0, another_topic="")
     if mark.topic_id and now.topic_id and mark.topic_id != now.topic_id:
-        return _Loss("the topic was deleted and made again", 0, another_topic=now.topic_id)
+        return _Loss(reasons.TOPIC_MADE_AGAIN.says, 0, another_topic=now.topic_id)
     if now.end < at:
-        return _Loss("the topic ends before what was applied: its end was lost", now.end)
+        return _Loss(reasons.END_LOST.says, now.end)
     if now.earliest > at:
-        return _Loss("Kafka removed records before they were applied (retention)", now.earliest)
+        return _Loss(reasons.RETENTION.says, now.earliest)
     return None

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import SQL_TYPE
 from ingest.targets.mirror import MergePlan
@@ -149,7 +150,7 @@ def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     )
 
 
-ABSENT = "the row to remove is not in the lake"
+ABSENT = reasons.ABSENT.says
 """Why a change of a table without a key is quarantined that no replay can mend, only a resync."""
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from ingest.cli.app import app
+from ingest.model import reasons
 from ingest.schema.type_table import table
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,10 @@ def test_files_and_rooms_that_a_page_names_exist(page):
 
 def test_the_types_page_holds_the_generated_table():
     assert table() in (ROOT / "docs" / "types.md").read_text()
+
+
+def test_the_reasons_page_holds_the_generated_tables():
+    assert reasons.table() in (ROOT / "docs" / "reasons.md").read_text()
 
 
 def test_the_stages_that_the_benchmark_times_exist():

@@ -4,7 +4,7 @@ import json
 import time
 
 from ingest.config import pipeline_file
-from ingest.schema import binary_labels
+from ingest.model import reasons
 from ingest.source.connector import Connector, desired
 
 LABELS = "m ENUM('x','3D','it''s','é') NOT NULL, n ENUM('=','-','3D') DEFAULT NULL, s SET('p','3')"
@@ -72,7 +72,7 @@ def test_what_another_snapshot_has_read_is_quarantined_and_put_right_by_taking_t
     differing = {table["name"]: table["differences"] for table in verdict["tables"]}
     assert differing == {"bl2.t": 2, "bl2.other": 0}, "none is guessed, not even the NULL"
     (waits,) = json.loads(cli("status", str(file), "--json").stdout)["waiting"]
-    assert waits["reason"] == f"column 'n': {binary_labels.UNREAD}"
+    assert waits["reason"] == reasons.UNREAD_LABEL.of(column="'n'")
     assert cli("resync", str(file), "bl2.t").returncode == 0
     cli.until_mended(file)
     equal, verdict = cli.audit(file)

@@ -11,10 +11,15 @@ from pyspark.sql import functions as F
 
 from ingest.arrow import column_values
 from ingest.batch import micro_batch, table_applier
-from ingest.changes import row_images
+from ingest.changes import quarantine_rows, row_images
+from ingest.lake.delta.commit import Committer
+from ingest.lake.quarantine.held_back import HeldBack
 from ingest.lake.quarantine.waiting_list import waiting_list
+from ingest.model.names import quarantine_path
 from ingest.model.position import Position
+from ingest.model.reasons import QUARANTINED
 from ingest.model.specification import row
+from ingest.model.topics import TableId
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import delete, insert, truncate, update
 from tests.conformance.targets import Crash, SparkTarget, dying
@@ -164,3 +169,19 @@ def test_a_waiting_key_leaves_its_own_table_to_spark_and_no_other(spark, tmp_pat
     assert target.content(0) == Counter([row(id=i, v=v) for i, v in enumerate("cbd", 1)])
     assert target.content(1) == Counter([row(id=i, v=v) for i, v in enumerate("bcd", 1)])
     target.remove()
+
+
+def test_a_row_that_is_not_there_to_remove_is_not_tried_again_and_every_other_is(spark, tmp_path):
+    """Also where an earlier version has set it aside: by the very sentence that stands in its quarantine."""
+    said = [
+        "the row to remove is not in the lake",
+        "value is not UTF-8",
+        *(one.says for one in QUARANTINED),
+    ]
+    rows = [(1, why, "d", "t", "p.d.t", 0, at, *[None] * 5) for at, why in enumerate(said)]
+    held = spark.createDataFrame(rows, quarantine_rows.SCHEMA)
+    held.write.format("delta").save(quarantine_path(str(tmp_path)))
+    records, tables = HeldBack(spark, str(tmp_path), Committer(1)).records(2)
+    tried = {said[row.offset] for row in records.collect()}
+    assert tried == set(said) - {said[0]}
+    assert tables == [TableId("d", "t")]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from delta.tables import DeltaTable
 
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import APPLICATION
 from ingest.model.start_facts import Foreign, Note
@@ -37,7 +38,7 @@ class ForeignCommitError(IngestError):
     def __init__(self, path: str, foreign: Foreign) -> None:
         super().__init__(
             "E-TABLE-FOREIGN",
-            f"Somebody else changed {path} ({foreign.operation}, version {foreign.version}).",
+            f"{reasons.CONFLICT.of(path=path, operation=foreign.operation, version=foreign.version)}.",
             means="The batch in hand was not published.",
             remedy="run again: a restored table is healed, another writer's change is refused with "
             "what to do.",

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from ingest import __version__
 from ingest.changes import restarted_snapshots
+from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
@@ -176,7 +177,7 @@ def gaps(
 
     for one in applied:
         if one.unknown:
-            reason = f"only MySQL knows {' and '.join(one.unknown)}"
+            reason = reasons.ONLY_MYSQL_KNOWS.of(what=" and ".join(one.unknown))
             add(one.table, reason, facts[one.table].high)
     for table, doubt in doubts.items():
         high = facts[table].high if table in facts else doubt.position

@@ -17,11 +17,11 @@ from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import LakeTable
+from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
-from ingest.targets import multiset
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""
@@ -56,7 +56,8 @@ class HeldBack:
         found = self._waiting(before)
         if found is None or found.isEmpty():
             return None
-        found = found.filter(F.col("reason") != multiset.ABSENT)
+        hopeless = [one.says for one in reasons.QUARANTINED if not one.replays]
+        found = found.filter(~F.col("reason").isin(hopeless))
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
         return found.select(*_RECORD), tables

@@ -1,0 +1,238 @@
+"""Why something was not simply applied: each reason once, with its sentence, what it means for the data, what to do.
+
+The sentences stand in lakes: in the manifest's gaps and in the quarantine. What is decided by a reason is asked of it
+here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
+them. ``python -m ingest.model.reasons`` prints the table of docs/reasons.md. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Reason:
+    """``says``: the sentence, with ``{names}`` where the case fills something in. ``means``: for the data. ``remedy``:
+    what a person does; empty where nothing has to be done. ``replays``: of a row in quarantine, whether taking it in
+    again may help. ``code``: one word for machines, of what begins a stream anew.
+    """
+
+    says: str
+    means: str
+    remedy: str = ""
+    replays: bool = True
+    code: str = ""
+
+    def of(self, **named: object) -> str:
+        """The sentence of one case. Raises ``KeyError`` where a name is missing."""
+        return self.says.format(**named)
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text, from a lake perhaps, is this sentence of some case."""
+        parts = [re.escape(part) for part in re.split(r"\{\w+\}", self.says)]
+        return re.fullmatch(".*".join(parts), text, re.DOTALL) is not None
+
+
+# Gaps: the lake is known to lack something of a table, and it is taken again.
+
+_UNTIL_THEN = "changes of the table may be missing until it was taken again"
+_DOUBTFUL = "a change may be missing, or there twice over, until the table was taken again"
+_BY_ITSELF = "nothing: the table is taken again by itself"
+
+TOPIC_DELETED = Reason(
+    "the topic was deleted", _UNTIL_THEN, "see who deletes topics of the pipeline"
+)
+TOPIC_MADE_AGAIN = Reason(
+    "the topic was deleted and made again", _UNTIL_THEN, "see who deletes topics of the pipeline"
+)
+END_LOST = Reason(
+    "the topic ends before what was applied: its end was lost",
+    _UNTIL_THEN,
+    "give Kafka's topics more than one replica (`kafka.replication_factor`)",
+)
+RETENTION = Reason(
+    "Kafka removed records before they were applied (retention)",
+    _UNTIL_THEN,
+    "keep them for longer (`kafka.retention_hours`) than the job is ever down",
+)
+LEFT_OUT = Reason(
+    "the columns {columns} were left out of the lake until now",
+    "the columns are NULL in existing rows until the table was taken again",
+)
+ONLY_MYSQL_KNOWS = Reason(
+    "only MySQL knows {what}", "what a DDL made of existing rows is not in the lake until then"
+)
+ANOTHER_SERVER = Reason(
+    "another server took over, and which of its first transactions had been read before is not certain",
+    _DOUBTFUL,
+)
+COUNTED_TWICE = Reason(
+    "a binlog file of more than 4 GiB counts its places twice ({where})",
+    _DOUBTFUL,
+    "make smaller transactions: only one that is so large makes such a file",
+)
+COMPRESSED = Reason(
+    "several changes have one place in the log ({where}), since a session compresses its transactions "
+    "(binlog_transaction_compression, which has to be OFF in every session)",
+    _DOUBTFUL,
+    "switch `binlog_transaction_compression` off in that session",
+)
+LOG_GONE = Reason(
+    "several changes have one place in the log ({where}), and MySQL no longer has that log to say whether "
+    "they were sent again",
+    _DOUBTFUL,
+    "keep binlogs for longer (`binlog_expire_logs_seconds`)",
+)
+MICROSECONDS = Reason(
+    "rows that differ in microseconds alone were one row to an earlier version of ingest",
+    "rows may be missing in a table without a key until it was taken again",
+)
+LABELS_AS_NULL = Reason(
+    "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
+    "labels may stand as NULL until the table was taken again",
+)
+GAPS = (
+    *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, LEFT_OUT, ONLY_MYSQL_KNOWS),
+    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL),
+)
+
+# Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.
+
+_ASIDE = (
+    "nothing of the table is applied from there on, and what it held before stays; the others go on"
+)
+
+NO_PLACE = Reason(
+    "{column}, for which there is no exact place in the lake",
+    _ASIDE,
+    "exclude the table in `source.tables`, or drop the column: the table is taken again then",
+)
+RESERVED = Reason(
+    "has a column named {column}, which ingest needs itself",
+    _ASIDE,
+    "rename the column, or exclude the table in `source.tables`",
+)
+NEEDS_MAPPING = Reason(
+    "has a column named {column}, which Delta holds only with column mapping",
+    _ASIDE,
+    "`profile: standard` below `lake`; or rename the column, or exclude the table",
+)
+SET_ASIDE = (NO_PLACE, RESERVED, NEEDS_MAPPING)
+
+# Rows in quarantine.
+
+_NOT_APPLIED = "the change is not applied; later ones of its key wait behind it"
+_NOT_OURS = "report it with the record, or `ingest resync` the table"
+
+NOT_UTF8 = Reason("value is not UTF-8", _NOT_APPLIED, _NOT_OURS)
+NOT_AN_ENVELOPE = Reason(
+    "value is not a Debezium envelope in JSON",
+    _NOT_APPLIED,
+    "see who else writes to the topic, and which converters Connect has",
+)
+NO_POSITION = Reason("envelope has no source position", _NOT_APPLIED, _NOT_OURS)
+UNKNOWN_OPERATION = Reason("envelope has an unknown operation", _NOT_APPLIED, _NOT_OURS)
+NO_AFTER = Reason("change has no after image", _NOT_APPLIED, _NOT_OURS)
+NO_BEFORE = Reason("change has no before image", _NOT_APPLIED, _NOT_OURS)
+NOT_ITS_TYPE = Reason("a value does not fit its column's type", _NOT_APPLIED, _NOT_OURS)
+OTHER_COLUMNS = Reason(
+    "the row's columns are not those of the schema in force",
+    _NOT_APPLIED,
+    "`ingest resync` the table",
+)
+UNREAD_LABEL = Reason(
+    "column {column}: Debezium cannot read labels of the binary character set by a snapshot of its own; "
+    "`ingest resync` takes the table again",
+    _NOT_APPLIED,
+    "`ingest resync` the table",
+)
+DOES_NOT_FIT = Reason("the value of column {column} does not fit {type}", _NOT_APPLIED, _NOT_OURS)
+EPOCH_DATE = Reason(
+    "column {column} holds 1970-01-01, which Debezium writes for the zero date, too; "
+    "say which it is by `source.epoch_dates`",
+    _NOT_APPLIED,
+    "set `source.epoch_dates`, then `ingest replay`",
+)
+ZERO_DATE_KEY = Reason(
+    "the key column {column} holds a zero date: rows cannot be told apart",
+    _NOT_APPLIED,
+    "give the row another key at the source, then `ingest resync` the table",
+)
+UPDATE_OF_A_LOG = Reason(
+    "an update of a table that the pipeline file calls append_only",
+    "the row stays as it was inserted",
+    "take `append_only` away, then `ingest resync` the table",
+)
+ABSENT = Reason(
+    "the row to remove is not in the lake",
+    "a table without a key may hold rows that the source does not have, or lack some",
+    "`ingest resync` the table",
+    replays=False,
+)
+BEHIND = Reason(
+    "waits behind an earlier change of its key",
+    "the change is not applied until the earlier one is",
+    "mend what the earlier one waits for",
+)
+QUARANTINED = (
+    *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, NO_AFTER, NO_BEFORE, NOT_ITS_TYPE),
+    *(OTHER_COLUMNS, UNREAD_LABEL, DOES_NOT_FIT, EPOCH_DATE, ZERO_DATE_KEY, UPDATE_OF_A_LOG),
+    *(ABSENT, BEHIND),
+)
+
+# Why a stream begins anew by itself. A server that is away is said by its error's own code.
+
+_NOTHING_LOST = "nothing is lost: where to go on is decided anew, and nothing is applied twice"
+
+CONFLICT = Reason(
+    "Somebody else changed {path} ({operation}, version {version})",
+    _NOTHING_LOST,
+    "keep other writers out",
+    code="conflict",
+)
+STALE_CHECKPOINT = Reason(
+    "the checkpoint does not continue the manifest", _NOTHING_LOST, code="stale-checkpoint"
+)
+SHARED_CHECKPOINT = Reason(
+    "another job wrote to the checkpoint",
+    _NOTHING_LOST,
+    "see that one job alone runs on the lake",
+    code="shared-checkpoint",
+)
+LOST_RECORDS = Reason(
+    "Kafka no longer has records that were to be applied",
+    "a gap says what is missing until the table was taken again",
+    RETENTION.remedy,
+    code="lost-records",
+)
+RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS)
+
+_KINDS = (
+    ("Gaps", GAPS),
+    ("Tables set aside", SET_ASIDE),
+    ("Rows in quarantine", QUARANTINED),
+    ("A stream that begins anew", RESTARTS),
+)
+
+
+def table() -> str:
+    """Markdown: a table for each kind."""
+    lines = []
+    for kind, reasons in _KINDS:
+        lines += [f"## {kind}", "", "| It says | It means | What to do |", "|---|---|---|"]
+        for one in reasons:
+            code = f" (`{one.code}`)" if one.code else ""
+            says = re.sub(r"\{(\w+)\}", r"*\1*", one.says)
+            lines.append(f"| {says}{code} | {one.means} | {one.remedy or _nothing(one)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _nothing(reason: Reason) -> str:
+    return _BY_ITSELF if reason in GAPS else "nothing"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

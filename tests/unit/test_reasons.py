@@ -1,0 +1,98 @@
+"""`reasons`: the sentences that stand in lakes, and who else writes them."""
+
+from pathlib import Path
+
+import pytest
+
+from ingest.model import reasons
+from ingest.model.reasons import GAPS, QUARANTINED, RESTARTS, SET_ASIDE
+
+ROOT = Path(__file__).parents[2]
+EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS)
+
+STORED = [
+    "the topic was deleted",
+    "the topic was deleted and made again",
+    "the topic ends before what was applied: its end was lost",
+    "Kafka removed records before they were applied (retention)",
+    "the columns 'w', 'x' were left out of the lake until now",
+    "only MySQL knows what existing rows hold in the new column 'v' and what 'a{b}' holds",
+    "another server took over, and which of its first transactions had been read before is not certain",
+    "a binlog file of more than 4 GiB counts its places twice (binlog file 7, byte 12)",
+    (
+        "several changes have one place in the log (binlog file 1, byte 20), since a session compresses its "
+        "transactions (binlog_transaction_compression, which has to be OFF in every session)"
+    ),
+    (
+        "several changes have one place in the log (binlog file 1, byte 20), and MySQL no longer has that log to say "
+        "whether they were sent again"
+    ),
+    "rows that differ in microseconds alone were one row to an earlier version of ingest",
+    "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
+    "column 'e' has the type VECTOR, for which there is no exact place in the lake",
+    "has a column named '_ingest', which ingest needs itself",
+    "has a column named 'a b', which Delta holds only with column mapping",
+    "value is not UTF-8",
+    "value is not a Debezium envelope in JSON",
+    "envelope has no source position",
+    "envelope has an unknown operation",
+    "change has no after image",
+    "change has no before image",
+    "a value does not fit its column's type",
+    "the row's columns are not those of the schema in force",
+    (
+        "column 'n': Debezium cannot read labels of the binary character set by a snapshot of its own; `ingest resync` "
+        "takes the table again"
+    ),
+    "the value of column 'two\nlines' does not fit decimal(20,0)",
+    (
+        "column 'd' holds 1970-01-01, which Debezium writes for the zero date, too; say which it is by "
+        "`source.epoch_dates`"
+    ),
+    "the key column 'k' holds a zero date: rows cannot be told apart",
+    "an update of a table that the pipeline file calls append_only",
+    "the row to remove is not in the lake",
+    "waits behind an earlier change of its key",
+    "Somebody else changed /lake/d/t (WRITE, version 8)",
+    "the checkpoint does not continue the manifest",
+    "another job wrote to the checkpoint",
+    "Kafka no longer has records that were to be applied",
+]
+"""As versions before this module wrote them into manifests and quarantines, in its order."""
+
+
+@pytest.mark.parametrize(("reason", "text"), list(zip(EVERY, STORED, strict=True)))
+def test_what_an_earlier_version_wrote_into_a_lake_is_recognised_as_the_one_reason_it_is(
+    reason, text
+):
+    assert [one for one in EVERY if one.is_in(text)] == [reason]
+    if "{" not in reason.says:
+        assert reason.says == text
+        assert not reason.is_in(f"{text}; and more")
+
+
+def test_a_sentence_is_filled_in_and_recognised_whatever_a_name_holds():
+    said = reasons.DOES_NOT_FIT.of(column=repr("a{b}\n(c)*"), type="binary")
+    assert said == "the value of column 'a{b}\\n(c)*' does not fit binary"
+    assert reasons.DOES_NOT_FIT.is_in(said)
+    with pytest.raises(KeyError):
+        reasons.DOES_NOT_FIT.of(column="c")
+
+
+ELSEWHERE = {reasons.UPDATE_OF_A_LOG: "ingest/batch/table_applier.py"}
+"""Still written where it is made."""
+
+
+@pytest.mark.parametrize("reason", EVERY, ids=lambda reason: reason.says[:30])
+def test_no_other_module_writes_a_reason_s_sentence(reason):
+    part = max(reason.says.replace("}", "{").split("{")[::2], key=len)[:40]
+    named = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "ingest").rglob("*.py")
+        if f'"{part}' in (text := path.read_text(encoding="utf-8")) or f'{part}"' in text
+    }
+    assert named - {"ingest/model/reasons.py"} <= {ELSEWHERE.get(reason)}
+
+
+def test_only_a_row_that_is_not_there_to_remove_is_beyond_a_replay():
+    assert [one for one in EVERY if not one.replays] == [reasons.ABSENT]
