@@ -1,10 +1,20 @@
 """Deletion vectors in the commit: what is written is read, by the protocol's own format."""
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap, BitMap64
 
-from ingest.lake.delta.deletion_vector import UnreadableError, file_of, inline, rows
+from ingest.lake.delta.deletion_vector import (
+    UnreadableError,
+    _decoded,
+    _encoded,
+    file_of,
+    inline,
+    rows,
+)
 
 # As Delta's protocol and its Java and Rust kernels have it.
 KNOWN = {
@@ -30,6 +40,40 @@ def test_what_is_written_is_read(numbers):
 @given(st.integers(0, 2**20), st.integers(1, 100_000))
 def test_rows_that_follow_each_other_are_read(first, count):
     assert list(rows(inline(range(first, first + count)))) == list(range(first, first + count))
+
+
+@given(
+    st.one_of(
+        st.sets(
+            st.one_of(st.integers(0, 300), st.integers(0, 2**32 - 1)), min_size=1, max_size=500
+        ),
+        st.tuples(st.integers(0, 2**31), st.integers(1, 100_000)).map(
+            lambda at: range(at[0], sum(at))
+        ),
+    )
+)
+def test_the_library_s_64_bit_bitmap_is_the_protocol_s_frame_around_one_of_32_bits(numbers):
+    """The frame as Delta's protocol has it, and as earlier versions wrote it by hand."""
+    by_hand = struct.pack("<iqi", 1681511377, 1, 0) + BitMap(numbers).serialize()
+    written = inline(numbers)
+    assert written["sizeInBytes"] == len(by_hand)
+    padded = by_hand + bytes(-len(by_hand) % 4)
+    assert _decoded(written["pathOrInlineDv"]) == padded
+
+
+def test_an_empty_one_of_an_earlier_version_is_read():
+    empty = struct.pack("<iqi", 1681511377, 1, 0) + BitMap().serialize()
+    assert not rows({**KNOWN, "pathOrInlineDv": _encoded(empty), "sizeInBytes": len(empty)})
+    assert not rows(inline([]))
+
+
+def test_row_numbers_of_more_than_32_bits_and_another_format_are_refused():
+    for raw in (
+        struct.pack("<i", 1681511377) + BitMap64([1, 2**32]).serialize(),
+        struct.pack("<i", 1681511376) + BitMap64([1]).serialize(),
+    ):
+        with pytest.raises(UnreadableError, match="another format"):
+            rows({**KNOWN, "pathOrInlineDv": _encoded(raw), "sizeInBytes": len(raw)})
 
 
 def test_a_file_without_one_has_no_deleted_row():

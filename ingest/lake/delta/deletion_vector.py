@@ -12,18 +12,19 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyroaring import BitMap
+from pyroaring import BitMap, BitMap64
 
 Descriptor = Mapping[str, Any]
 """``storageType``, ``pathOrInlineDv``, ``sizeInBytes``, ``cardinality``; others of Delta's say more."""
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 
-_MAGIC = 1681511377
-"""Of a `RoaringBitmapArray` in the portable format."""
+_MAGIC = struct.pack("<i", 1681511377)
+"""Before a `RoaringBitmapArray` in the portable format, which is the library's bitmap of 64-bit numbers."""
 
-_HEAD = struct.Struct("<iq")  # the magic number, how many bitmaps follow
-_KEY = struct.Struct("<i")  # before each: the upper 32 bits of its row numbers
+_LIMIT = 2**32
+"""Of the row numbers that are read here."""
+
 _OF_UUID = 20  # digits, the last ones of a path
 _PYTHON = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -37,8 +38,8 @@ class UnreadableError(Exception):
 
 def inline(rows: Iterable[int]) -> dict[str, Any]:
     """The descriptor of these row numbers, each below 2^32."""
-    held = BitMap(rows)
-    raw = _HEAD.pack(_MAGIC, 1) + _KEY.pack(0) + held.serialize()
+    held = BitMap64(rows)
+    raw = _MAGIC + held.serialize()
     return {
         "storageType": "i",
         "pathOrInlineDv": _encoded(raw),
@@ -63,11 +64,12 @@ def rows(descriptor: Descriptor | None) -> BitMap:
     if descriptor["storageType"] != "i":
         raise UnreadableError("in a file of its own")
     raw = _decoded(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
-    magic, count = _HEAD.unpack_from(raw)
-    start = _HEAD.size
-    if magic != _MAGIC or count > 1 or (count and _KEY.unpack_from(raw, start) != (0,)):
+    if not raw.startswith(_MAGIC):
         raise UnreadableError("of another format")
-    return BitMap.deserialize(raw[start + _KEY.size :]) if count else BitMap()
+    held = BitMap64.deserialize(raw[len(_MAGIC) :])
+    if held and held.max() >= _LIMIT:
+        raise UnreadableError("of another format")
+    return BitMap(held)
 
 
 def _encoded(raw: bytes) -> str:
