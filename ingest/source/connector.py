@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import httpx
 import yaml
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
@@ -174,11 +176,9 @@ class Connector:
     def stop(self) -> None:
         """End the task and wait until it has ended: nothing more of it comes to Kafka."""
         self._call("PUT", f"/connectors/{self.name}/stop")
-        for _ in range(300):
-            status = self.status()
-            if status is None or (status.connector == "STOPPED" and status.task == "UNASSIGNED"):
-                return
-            _pause(0.1)
+        status = _again_while(_runs_still, 300, 0.1)(self.status)
+        if not _runs_still(status):
+            return
         raise IngestError(
             "E-CONNECT-ANSWER",
             f"The connector {self.name!r} did not stop within 30 s.",
@@ -193,10 +193,7 @@ class Connector:
     def delete(self) -> None:
         """Remove it and wait until Connect has forgotten it; topics and the lake stay."""
         self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
-        for _ in range(100):
-            if self.status() is None:
-                return
-            _pause(0.1)
+        _again_while(lambda status: status is not None, 100, 0.1)(self.status)
 
     def _wanted(self, current: Mapping[str, str] | None) -> dict[str, str]:
         """What is desired, and how its snapshot reads tables with labels of the binary character set. As long as that
@@ -249,20 +246,17 @@ class Connector:
     ) -> dict[str, Any] | None:
         # A worker whose group settles asks to be asked again. One that starts answers 404 to everything:
         # that says nothing about a connector.
-        for attempt in range(40):
-            try:
-                answer = self._http.request(method, path, json=json)
-            except httpx.HTTPError as failure:
-                raise IngestError(
-                    "E-CONNECT-AWAY",
-                    f"Kafka Connect at {self._url} does not answer: "
-                    f"{str(failure) or type(failure).__name__}.",
-                    remedy=f"start it ({THE_EMBEDDED_ONE}) or correct `connect.url` in the pipeline file.",
-                    may_pass=True,
-                ) from None
-            if not (_is_settling(answer) or _is_starting(answer)) or attempt == 39:
-                break
-            _pause(0.5)
+        not_yet = _again_while(lambda answer: _is_settling(answer) or _is_starting(answer), 40, 0.5)
+        try:
+            answer: httpx.Response = not_yet(self._http.request, method, path, json=json)
+        except httpx.HTTPError as failure:
+            raise IngestError(
+                "E-CONNECT-AWAY",
+                f"Kafka Connect at {self._url} does not answer: "
+                f"{str(failure) or type(failure).__name__}.",
+                remedy=f"start it ({THE_EMBEDDED_ONE}) or correct `connect.url` in the pipeline file.",
+                may_pass=True,
+            ) from None
         if _is_starting(answer):
             raise IngestError(
                 "E-CONNECT-AWAY",
@@ -298,9 +292,24 @@ def _is_settling(answer: httpx.Response) -> bool:
     )
 
 
-def _pause(seconds: float) -> None:
-    import time
+def _runs_still(status: Status | None) -> bool:
+    return status is not None and (status.connector, status.task) != ("STOPPED", "UNASSIGNED")
 
+
+def _again_while(unfit: Callable[[Any], bool], times: int, seconds: float) -> Retrying:
+    """Calls what it is given up to so many times, with pauses, while what comes back is unfit; returns the last of it.
+    An exception is not tried again.
+    """
+    return Retrying(
+        stop=stop_after_attempt(times),
+        wait=wait_fixed(seconds),
+        retry=retry_if_result(unfit),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        sleep=_pause,
+    )
+
+
+def _pause(seconds: float) -> None:
     time.sleep(seconds)
 
 

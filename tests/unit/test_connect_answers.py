@@ -72,3 +72,42 @@ def test_a_worker_too_busy_to_answer_may_pass_and_a_refusal_may_not(monkeypatch)
         with pytest.raises(IngestError) as failure:
             answering(monkeypatch, busy).status()
         assert failure.value.may_pass is may_pass
+
+
+def stopped(state, task):
+    tasks = [{"state": task}] if task else []
+    return httpx.Response(200, json={"connector": {"state": state}, "tasks": tasks})
+
+
+def test_a_connector_stands_still_once_its_task_is_gone_and_is_asked_until_then(monkeypatch):
+    asked = []
+    running, gone = stopped("RUNNING", "RUNNING"), stopped("STOPPED", "")
+    found = answering(
+        monkeypatch, httpx.Response(204), running, stopped("STOPPED", "RUNNING"), gone
+    )
+    monkeypatch.setattr(connector, "_pause", asked.append)
+    found.stop()
+    assert asked == [0.1, 0.1]
+
+
+def test_a_connector_that_does_not_stop_is_said_after_three_hundred_looks(monkeypatch):
+    asked = []
+    found = answering(monkeypatch, httpx.Response(204), stopped("RUNNING", "RUNNING"))
+    monkeypatch.setattr(connector, "_pause", asked.append)
+    with pytest.raises(IngestError, match="did not stop within 30 s"):
+        found.stop()
+    assert len(asked) == 299
+
+
+def test_a_server_that_does_not_answer_at_all_is_asked_once(monkeypatch):
+    asked = []
+
+    def refuse(request):
+        asked.append(request.method)
+        raise httpx.ConnectError("refused")
+
+    found = answering(monkeypatch, NOT_FOUND)
+    found._http = httpx.Client(base_url="http://c:1", transport=httpx.MockTransport(refuse))
+    with pytest.raises(IngestError) as failure:
+        found.status()
+    assert (failure.value.code, asked) == ("E-CONNECT-AWAY", ["GET"])
