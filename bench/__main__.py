@@ -19,6 +19,7 @@ BENCHES = {
     "idle": "What do tables that stand still add to a batch?",
     "layout": "What do many small batches write, how do files lie then, what does a scan take?",
     "reads": "How long does the driver take to read one table's part of a batch?",
+    "parsers": "What does it take to notice a field that nobody expects, by hand or by a library?",
     "looks": "How long does a start look at the lake's tables?",
     "starts": "How long does Spark take to start?",
     "dedup": "What does each way to recognise re-sent changes cost?",
