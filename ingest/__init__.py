@@ -31,7 +31,7 @@ changes          the same by Spark: envelopes, row images, re-sent changes, one 
 config           the pipeline file
 schema           MySQL's types, DDL read (``ddl``), judged (``ddl_policy``) and followed (``evolution``),
                  versions of a table (``catalog``), the ``steps`` that a batch is cut into
-model            the words that all share: positions, topics, the manifest's entry, names, errors
+model            the words that all share: positions, topics, the manifest's entry, names, errors, reasons
 ===============  ================================================================================
 
 The way of a row: ``kafka`` brings the record, ``arrow`` or ``changes`` makes a change of it in the ``schema`` that was
