@@ -9,7 +9,7 @@ from functools import lru_cache
 from ingest.schema.mysql_types import normalised
 
 _DECLARED = re.compile(
-    r"""(?isx)^\s*(?P<name>[a-z]+[a-z0-9]*(?:\s+(?:precision|varying|varchar|varbinary|char))?)
+    r"""(?isx)^\s*(?P<name>[a-z]+[a-z0-9]*(?:\s+(?:precision|varying|varchar|varbinary|char)\b)?)
     \s*(?:\((?P<inner>(?:'(?:[^'\\]|''|\\.)*'|[^)'])*)\))?(?P<rest>.*)$"""
 )
 _LABEL = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
@@ -23,6 +23,7 @@ _CODECS = {
     "utf16": "utf-16-be",
     "utf8mb4": "utf-8",
     "utf8mb3": "utf-8",
+    "utf8": "utf-8",
 }
 
 
@@ -52,7 +53,7 @@ class Declared:
         """True for a text that the character set has a place for, and that comes back as it is."""
         if self.charset == "utf16" and text[:1] in ("\ufeff", "\ufffe"):
             return False
-        if self.charset == "utf8mb3" and any(one > "\uffff" for one in text):
+        if self.charset in ("utf8mb3", "utf8") and any(one > "\uffff" for one in text):
             return False
         try:
             text.encode(self.codec)

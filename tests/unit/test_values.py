@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from ingest.sample.declared import declared
 from ingest.sample.values import NULL, drawn, exact, inexact, literal, values
 from ingest.schema.type_table import ENTRIES
 
@@ -58,6 +59,20 @@ def test_every_row_of_the_type_table_has_values(entry):
     if column.charset:
         kind += f" CHARACTER SET {column.charset}"
     assert len(values(kind)) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "charset"),
+    [
+        ("TEXT CHARACTER SET latin1", "TEXT", "latin1"),
+        ("VARCHAR(9) CHARACTER SET utf8 COLLATE utf8_bin", "VARCHAR", "utf8"),
+        ("CHAR VARYING(9)", "VARCHAR", "utf8mb4"),
+        ("REAL UNSIGNED", "DOUBLE UNSIGNED", "utf8mb4"),
+    ],
+)
+def test_a_type_is_taken_apart_as_it_is_declared(text, name, charset):
+    assert (declared(text).name, declared(text).charset) == (name, charset)
+    assert len(values(text)) > 1
 
 
 def test_what_python_takes_for_equal_is_told_apart():
