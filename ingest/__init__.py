@@ -25,10 +25,11 @@ kafka            the stream over all topics, offsets, records fetched by librdka
 lake             what is written below the lake's folder: ``quarantine``, ``manifest``, ``engines`` (who
                  merges: Spark or delta-rs), ``delta`` (tables, logs, statistics, deletion vectors,
                  commits made once), ``files`` (storage, the lease)
-targets          what a change means for a table: ``mirror``, or ``multiset`` without a key
 arrow            plain records read in the driver, without Spark
 changes          the same by Spark: envelopes, row images, re-sent changes, one winner per key
 config           the pipeline file
+targets          what a change means for a table: a ``target`` says it of itself (``mirror``, or ``multiset`` without a
+                 key), ``registry`` knows them all
 schema           MySQL's types, DDL read (``ddl``), judged (``ddl_policy``) and followed (``evolution``),
                  versions of a table (``catalog``), the ``steps`` that a batch is cut into
 model            the words that all share: positions, topics, the manifest's entry, names, errors, reasons

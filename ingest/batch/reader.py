@@ -207,8 +207,6 @@ class Reader:
             if topic in topics:
                 layout = self._layout(version)
                 why = layout.unreadable()
-                if self.pipeline.append_only(version.table):
-                    why = "it is append-only"
                 if why is None:
                     found[topic] = layout
                     del others[topic]

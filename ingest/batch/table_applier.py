@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +16,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.arrow.change_facts import before
-from ingest.changes import dedup, restarted_snapshots, row_images
+from ingest.batch import row_fates
+from ingest.batch.row_fates import Was, another
+from ingest.changes import dedup, restarted_snapshots, row_images, table_batch
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import Description, LakeTable
 from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging, Source
 from ingest.lake.files.storage import within_delta_rs_s_reach
@@ -40,7 +43,8 @@ from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
-from ingest.schema.steps import Applied, Step, TableFacts, steps, without_void
+from ingest.schema.steps import Applied, Step, TableFacts, steps
+from ingest.targets.target import Target
 
 MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
@@ -122,7 +126,8 @@ class Applier:
         states: Mapping[str, TableState],
     ) -> TableBatch:
         state = states.get(str(found.table))
-        cut = without_void(steps(found, catalog, state.position if state else None))
+        cut = steps(found, catalog, state.position if state else None)
+        cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
         parts = [rows] if len(cut) == 1 else [_rows_within(rows, step) for step in cut]
         pairs = zip(cut, parts, strict=True)
         return TableBatch(
@@ -148,11 +153,17 @@ class Applier:
             again = restarted_snapshots.begins_again(found, state)
             if again:
                 cut = [replace(cut[0], reset=again.position), *cut[1:]]
-        if not all(keys) and self.pipeline.append_only(table):
-            readable = _as_log(readable.filter(mine))
-            cut = [replace(step, wipe=None) for step in cut]
+        unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
+        # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
+        told = found.changes > len(found.truncates)
+        if unfit and (told or LakeTable(self.session, self.path(table)).exists()):
+            raise unfit.refusal(str(table))
+        target = self.pipeline.target(table, keyed=all(keys))
+        if target.ignored or target.refused:
+            readable = table_batch.taken_in(readable.filter(mine), target)
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
-        cut = without_void(cut)
+        last = self.pipeline.target(table, keyed=bool(keys[-1]))
+        cut = row_fates.without_void(cut, last if last.dead else target)
         zero = self.pipeline.source.epoch_dates
         batches: list[StepBatch | StepRows] = []
         for step in cut:
@@ -187,7 +198,8 @@ class Applier:
                 target = LakeTable(self.session, self.path(current.table))
                 if not target.exists():
                     first = catalog.first(current.table) or current
-                    target.create(self._readable(first), first.key)
+                    kept_as = self.pipeline.target(current.table, keyed=bool(first.key))
+                    target.create(self._readable(first), first.key, kept_as)
                 self._seen.add(current.table)
 
     def apply(self, batch: TableBatch, work: Work) -> Applied:
@@ -197,7 +209,9 @@ class Applier:
         reached("table_started", work.batch_id, str(table))
         target = LakeTable(session, self.path(table))
         if not target.exists():
-            target.create(self._readable(batch.steps[0].step.version), batch.steps[0].key)
+            key = batch.steps[0].key
+            kept_as = self.pipeline.target(table, keyed=bool(key))
+            target.create(self._readable(batch.steps[0].step.version), key, kept_as)
         app = self.identity(work.checkpoint_id, table)
         unknown: list[str] = []
         for one in batch.steps:
@@ -213,15 +227,16 @@ class Applier:
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
-        """Remove the rows that a completed snapshot did not contain."""
+        """Do to the rows that a completed snapshot did not contain what the table's target does to such."""
         target = LakeTable(self._own_session(), self.path(cleanup.table))
-        older = f"{RESERVED_COLUMN}.position < {cleanup.below.sql()}"
-        identity = Identity(
-            self.identity(work.checkpoint_id, cleanup.table), work.batch_id, 0, work.note
-        )
-        self.committer.once(
-            target, identity, lambda: target.delta().delete(older), may_do_nothing=True
-        )
+        held = target.describe()
+        assert held is not None
+        app = self.identity(work.checkpoint_id, cleanup.table)
+        fates = row_fates.not_found(Was(held.target, held.key), cleanup.below)
+        for number, fate in enumerate(fates):
+            act = partial(target.strike, fate)
+            identity = Identity(app, work.batch_id, number, work.note)
+            self.committer.once(target, identity, act, may_do_nothing=True)
         return Applied(cleanup.table, target.path, target.version(), 0, target.id())
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
@@ -239,18 +254,22 @@ class Applier:
         """One step's commits; returns what of its DDL only MySQL knows, in words."""
         wipe, change, fill, write = phases
         step, key = one.step, one.key
-        wiped = step.wipe if not step.void else None
-        gone = [f"{RESERVED_COLUMN}.position < {wiped.sql()}"] if wiped else []
-        gone += [f"{RESERVED_COLUMN}.position <= {step.reset.sql()}"] if step.reset else []
-        if gone:
-            older = " OR ".join(gone)
-            self.committer.once(
-                target, wipe, lambda: target.delta().delete(older), may_do_nothing=True
+        kept_as = self.pipeline.target(table, keyed=bool(key))
+        held = None if step.void or self._fits(step, key) else target.describe()
+        was = Was(held.target, held.key) if held else None
+        fate = row_fates.before(step, kept_as, key, was)
+        if fate:
+            ran = self.committer.once(
+                target, wipe, lambda: target.strike(fate), may_do_nothing=True
             )
+            if not ran and was and was.target.keyed == bool(key) and another(kept_as, was):
+                # A crash, and the pipeline file changed before this start: the commit that stands there may be that of
+                # the file before. So the step is finished as it was begun, and the table changes with the next one.
+                kept_as = was.target
             reached("step_committed", wipe.batch, str(table))
         if step.void:
             return ()
-        unknown = self._evolve(target, step, key, change, fill)
+        unknown = self._evolve(target, held, step, key, kept_as, change, fill)
         if not one.applicable:
             return unknown
         columns = [column.name for column in step.version.followed]
@@ -258,16 +277,28 @@ class Applier:
         if key:
             types = row_images.RowSchema.of(step.version.columns).delta_types
             typed_key = {name: types[name] for name in key}
-            self._merging.mirror(target, source, columns, typed_key, write)
+            self._merging.by_key(target, kept_as, source, columns, typed_key, write)
         else:
-            self._merging.multiset(target, source, columns, write)
+            self._merging.by_content(target, kept_as, source, columns, write)
         reached("step_committed", write.batch, str(table))
         return unknown
 
+    def _fits(self, step: Step, key: tuple[str, ...]) -> bool:
+        version = self._readable(step.version)
+        return self._fitting.get(version.table) == (version, key)
+
     def _evolve(
-        self, target: LakeTable, step: Step, key: tuple[str, ...], change: Identity, fill: Identity
+        self,
+        target: LakeTable,
+        held: Description | None,
+        step: Step,
+        key: tuple[str, ...],
+        kept_as: Target,
+        change: Identity,
+        fill: Identity,
     ) -> tuple[str, ...]:
-        """Bring the table to the step's schema; returns what only MySQL knows of it.
+        """Bring the table to the step's schema; returns what only MySQL knows of it. ``held``: the table as it is; None
+        where it is known to fit.
 
         After a crash the columns may be there and the values not, so what existing rows get in new
         columns is decided from the two schema versions, not from the lake's columns.
@@ -276,11 +307,11 @@ class Applier:
         known: evolution.Plan = evolution.Nothing()
         if step.previous and step.previous.columns:
             known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
-        fits = self._fitting.get(version.table) == (version, key)
         now = self._merging.current(target)
-        if not fits and not self.committer.holds(now, change):
-            self._change(target, step, key, change)
-        self._fitting[version.table] = (version, key)
+        if held and not self.committer.holds(now, change):
+            self._change(target, held, step, key, kept_as, change)
+        if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:
+            self._fitting[version.table] = (version, key)
         if isinstance(known, evolution.InPlace) and known.defaults:
             delta = {column.name: column.delta for column in known.columns}
             values: dict[str, str | Column] = {
@@ -292,22 +323,26 @@ class Applier:
         return (*moved, *known.unknown)
 
     def _change(
-        self, target: LakeTable, step: Step, key: tuple[str, ...], identity: Identity
+        self,
+        target: LakeTable,
+        held: Description,
+        step: Step,
+        key: tuple[str, ...],
+        kept_as: Target,
+        identity: Identity,
     ) -> None:
         """What the table's own columns need, in one commit."""
-        description = target.describe()
-        assert description is not None
-        decision = self._plan(evolution.Held(description.columns, description.multiset), step, key)
-        if description.key != key:
+        decision = self._plan(evolution.Held(held.columns, held.multiset), step, key)
+        if held.key != key:
             target.set_key(key)
+        if another(kept_as, Was(held.target, held.key)):
+            target.set_target(kept_as)
         if isinstance(decision, evolution.Rewrite):
             rewrite = decision.columns
-            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, description))
+            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, held))
         elif isinstance(decision, evolution.InPlace):
             change = decision
-            self.committer.once(
-                target, identity, lambda: target.change_columns(change, description)
-            )
+            self.committer.once(target, identity, lambda: target.change_columns(change, held))
 
     def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
         before = step.previous.columns if step.previous else ()
@@ -352,11 +387,3 @@ def _rows_within(rows: pa.Table, step: Step) -> pa.Table:
     if step.end is not None:
         mine = pc.and_(mine, before(places, step.end))
     return rows.filter(mine)
-
-
-def _as_log(changes: DataFrame) -> DataFrame:
-    """Changes of an append-only table: what was deleted at the source stays in the lake."""
-    return changes.filter(F.col("op") != "d").withColumn(
-        "reason",
-        F.when(F.col("op") == "u", "an update of a table that the pipeline file calls append_only"),
-    )

@@ -14,6 +14,7 @@ from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.schema.steps import Step, TableFacts
+from ingest.targets.target import Target
 
 
 @dataclass
@@ -118,3 +119,11 @@ class TableBatch:
             free(frame)
         for one in self.read_by_spark:
             one.release()
+
+
+def taken_in(changes: DataFrame, target: Target) -> DataFrame:
+    """Without those that change nothing in a target, and with the reason where it cannot have one."""
+    reason = F.lit(None).cast("string")
+    for operation, why in target.refused.items():
+        reason = F.when(F.col("op") == operation, why).otherwise(reason)
+    return changes.filter(~F.col("op").isin(*target.ignored)).withColumn("reason", reason)

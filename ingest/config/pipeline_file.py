@@ -31,6 +31,8 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
 from ingest.schema.evolution import Profile
+from ingest.targets import registry
+from ingest.targets.target import Said, Target, Unfit
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 """How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine_choice``)."""
@@ -256,12 +258,16 @@ class Pipeline(Settings):
         """The topic that carries a table's changes."""
         return topic_of(self.name, table, self.source.topic_names)
 
-    def append_only(self, table: TableId) -> bool:
-        """True when a table without a key is kept as a log."""
-        return any(
-            settings.append_only and parse_pattern(pattern).matches(table)
-            for pattern, settings in self.tables.items()
-        )
+    def target(self, table: TableId, *, keyed: bool) -> Target:
+        """What a table is kept as. ``keyed``: it has a key."""
+        return registry.chosen(self._of_target(table), keyed=keyed)
+
+    def unfit(self, table: TableId, *, keyed: bool) -> Unfit | None:
+        """Why a table cannot be kept as this file says; None where it can."""
+        return registry.unfit(self._of_target(table), keyed=keyed)
+
+    def _of_target(self, table: TableId) -> Said:
+        return [s.of_target for p, s in self.tables.items() if parse_pattern(p).matches(table)]
 
     def rules(self, table: TableId) -> Rules:
         """What is done about DDL of a table."""

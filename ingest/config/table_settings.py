@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from ingest.model.position import Position
 from ingest.schema.ddl_policy import Act, Kind
+from ingest.targets import registry
 
 
 class Settings(BaseModel):
@@ -53,15 +55,9 @@ def _or_a_word(schema: Any) -> None:
     schema["anyOf"].insert(0, {"enum": [*_WORDS]})
 
 
-class Table(Settings):
-    """What is special about some tables."""
+class _AnyTarget(Settings):
+    """What is special about some tables, whatever their target."""
 
-    append_only: bool = Field(
-        False,
-        description="Of a table without a key: the lake keeps every row that was ever inserted. Deletes and "
-        "truncates at the source leave the lake's rows where they are; an update, which a log cannot "
-        "have, is quarantined.",
-    )
     ddl: Ddl | None = Field(
         None,
         description="What is done about DDL: one word (`evolve`, `add_only`, `ignore`, `pause`, `fail`) or one "
@@ -90,3 +86,21 @@ class Table(Settings):
         if value is not None:
             Position.parse(value)
         return value
+
+    @property
+    def of_target(self) -> Mapping[str, Any]:
+        """The settings that say which target a table has, as far as the file names them."""
+        return {
+            one: getattr(self, one) for one in registry.SETTINGS if one in self.model_fields_set
+        }
+
+
+if TYPE_CHECKING:
+    Table = _AnyTarget
+else:
+    Table = create_model(
+        "Table",
+        __base__=_AnyTarget,
+        __doc__="What is special about some tables.",
+        **registry.SETTINGS,
+    )

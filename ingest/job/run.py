@@ -195,7 +195,6 @@ class Run:
             reachable=within_delta_rs_s_reach(self.pipeline.lake.path),
             state=self.pipeline.dedup.keeps_state,
             keyed=keyed,
-            appended=self.pipeline.append_only,
         )
 
 

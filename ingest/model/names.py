@@ -17,6 +17,9 @@ APPLICATION = "ingest"
 KEY_PROPERTY = "ingest.key"
 """Of a mirror: its key's columns, as JSON."""
 
+TARGET_PROPERTY = "ingest.target"
+"""Of a table in which not all rows count: its target (``targets.registry``)."""
+
 SOURCE_PROPERTY = "ingest.kafka.record_stream"
 """Of a mirror: the source's table."""
 

@@ -4,8 +4,8 @@ No Spark, no cleverness: a change is applied to a dictionary or a list, one afte
 order of the source's log. The same conformance suite runs on this model and on Spark and Delta; where
 the two differ, the fast one is wrong.
 
-``mirror`` is what the pipeline writes today; ``history`` and ``change_log`` say what those targets
-are to mean. Pure.
+``mirror`` is what most targets rest on (each says in ``holds`` what it makes of a log); ``history`` and ``change_log``
+say what such targets are to mean. Pure.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from ingest.observe.verdict import (
 from ingest.schema.mysql_types import Column, UnknownType, column_type
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered
+from ingest.targets.target import live_rows
 
 MOST_BUCKETS = 64
 """So many differing buckets of a table are fetched row by row, a quarter of it; then counting
@@ -54,7 +55,10 @@ class _Table:
     path: str
     version: int | None
     """Version of the lake's table that is compared; None when the lake has none."""
-    keyed: bool
+    live: str
+    """The condition for rows of the lake's table that count."""
+    outlives: bool
+    """True where rows stay in the lake that the source no longer has."""
     note: str = ""
     """What a policy has to do with it."""
 
@@ -148,7 +152,9 @@ class Audit:
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None
             note = _note(state)
-            found.append(_Table(table, columns, key, path, version, keyed=bool(names), note=note))
+            live = live_rows(description.target) if description else "true"
+            outlives = self.pipeline.target(table, keyed=bool(names)).outlives
+            found.append(_Table(table, columns, key, path, version, live, outlives, note))
         return found
 
     def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
@@ -168,15 +174,14 @@ class Audit:
         buckets = differing_buckets(source, lake)
         differences: list[Difference] = []
         kept: list[Difference] = []
-        # A log is compared whole: wherever its source was purged, buckets differ.
-        log = not table.keyed and self.pipeline.append_only(table.table)
-        most = len(buckets) if log else MOST_BUCKETS
+        # Compared whole where rows outlive the source: wherever that was purged, buckets differ.
+        most = len(buckets) if table.outlives else MOST_BUCKETS
         if buckets:
             fetched = buckets[:most]
             differences = compare_rows(
                 _source_rows(cursor, table, fetched), self._lake_rows(table, fetched)
             )
-        if log:
+        if table.outlives:
             kept = [one for one in differences if one.found == "only in the lake"]
             differences = [one for one in differences if one.found != "only in the lake"]
         return TableResult(
@@ -218,10 +223,10 @@ class Audit:
         )
 
     def _lake_frame(self, table: _Table) -> DataFrame:
-        """The table at its version; a column that the lake lacks reads as text no value has."""
+        """The rows that count of the table at its version; a column that the lake lacks reads as text no value has."""
         frame = (
             self.session.read.format("delta").option("versionAsOf", table.version).load(table.path)
-        )
+        ).filter(table.live)
         present = set(frame.columns) - {RESERVED_COLUMN}
         for column in table.columns:
             if column.name not in present:

@@ -12,6 +12,7 @@ from ingest.schema import evolution
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.ddl_policy import Barrier, Rules
 from ingest.schema.mysql_types import UnknownType
+from ingest.targets.target import Target, Unfit
 
 Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
 """``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
@@ -30,6 +31,9 @@ class HeldTable:
     bytes: int
     features: frozenset[str] = frozenset()
     reachable: bool = True
+    target: Target | None = None
+    """What it was last written as, as far as a table says that."""
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,9 @@ def _effect(
         sentence = "no change of the lake" if costs == ["nothing"] else "another key"
         out = version.left_out - previous.left_out
         sentence = f"leaves {', '.join(map(repr, sorted(out)))} out" if out else sentence
+    if version.key != previous.key and lake.target and lake.target.dead:
+        costs = [*(cost for cost in costs if cost != "nothing"), "rows go"]
+        sentence += f"; {lake.target.ends}"
     if plan.unknown:
         costs.append("resync")
         sentence += f"; read again from MySQL, since only it knows {' and '.join(plan.unknown)}"
@@ -199,6 +206,28 @@ def _in_place(plan: evolution.InPlace, held: evolution.Held) -> str:
     features = [name for names in needed for name in names]
     needs = f", with {' and '.join(features)} (docs/readers.md)" if features else ""
     return f"{'; '.join(acts)}; no data is written{needs}"
+
+
+def of_targets(
+    held: Mapping[str, HeldTable],
+    wanted: Callable[[TableId], Target],
+    unfit: Callable[[TableId], Unfit | None],
+) -> list[Effect]:
+    """What the pipeline file makes of tables that were written as something else, and where it asks for what a table
+    cannot be.
+    """
+    found = []
+    for name, lake in held.items():
+        table = TableId.parse(name)
+        if refused := unfit(table):
+            why = f"{refused.why}; {refused.remedy}"
+            found.append(Effect(name, "tables", ("refused",), why))
+        elif lake.target and lake.target.name != wanted(table).name:
+            costs: tuple[Cost, ...] = ("rows go",) if lake.target.ends else ("metadata",)
+            sentence = "; ".join(filter(None, (wanted(table).begins, lake.target.ends)))
+            if lake.target.dead or wanted(table).dead:
+                found.append(Effect(name, "tables", costs, sentence))
+    return found
 
 
 def of_patterns(

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,21 @@ from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.names import RESERVED_COLUMN
+from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
-from ingest.observe.lake_plan import Effect, HeldTable, effects, of_patterns, of_policies
+from ingest.observe.lake_plan import (
+    Effect,
+    HeldTable,
+    effects,
+    of_patterns,
+    of_policies,
+    of_targets,
+)
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
 from ingest.source import connector, mysql
 from ingest.source.epoch_registry import EpochRegistry
+from ingest.targets import registry
 
 _DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 """Delta's own names of types to Spark's, where they differ."""
@@ -43,6 +51,8 @@ class PipelinePlan:
     connector: connector.Plan
     effects: tuple[Effect, ...]
     engines: Mapping[str, Choice]
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """What tables are kept as that are not simply mirrored."""
 
     def as_json(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -56,6 +66,7 @@ class PipelinePlan:
                 name: {"engine": choice.engine, "because": choice.because}
                 for name, choice in self.engines.items()
             },
+            "targets": dict(self.targets),
         }
 
 
@@ -74,6 +85,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     engines = {
         name: _engine(pipeline, table, schemas.catalog, name) for name, table in held.items()
     }
+    keyed = {TableId.parse(name) for name in held if _key(schemas.catalog, name, held[name])}
     with mysql.connected(pipeline.source) as cursor:
         taken = captured(mysql.base_tables(cursor), pipeline.source.tables)
     known = sorted(schemas.catalog.versions)
@@ -81,14 +93,23 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     found = [
         *effects(catalog, states, held, pipeline.lake.profile, barriers),
         *of_policies(states, barriers, pipeline.rules),
+        *of_targets(
+            held,
+            lambda table: pipeline.target(table, keyed=table in keyed),
+            lambda table: pipeline.unfit(table, keyed=table in keyed),
+        ),
         *of_patterns(taken, known, sorted(held)),
     ]
-    return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines)
+    kept_as = {
+        name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
+        for name in held
+    }
+    targets = {name: target.name for name, target in kept_as.items() if not target.plain}
+    return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines, targets)
 
 
 def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) -> Choice:
-    versions = catalog.versions.get(TableId.parse(name), ())
-    key = versions[-1].key if versions else ()
+    key = _key(catalog, name, held)
     facts = MergeFacts(
         held.reachable,
         held.features,
@@ -96,6 +117,14 @@ def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) ->
         key=tuple(held.columns[column] for column in key if column in held.columns),
     )
     return choose(pipeline.spark.merge_engine, facts)
+
+
+def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:
+    """The primary key, or the unique key that stands for it in the lake."""
+    versions = catalog.versions.get(TableId.parse(name), ())
+    dropped = any(version.key == held.key for version in versions)
+    newest = versions[-1].key if versions else ()
+    return newest or (() if dropped else held.key)
 
 
 def _held(path: str) -> HeldTable | None:
@@ -109,13 +138,16 @@ def _held(path: str) -> HeldTable | None:
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes, rows = actions.column("size_bytes"), actions.column("num_records")
     asked = table.protocol()
+    multiset = any(part["name"] == "content" for part in own["type"]["fields"])
     return HeldTable(
         {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
-        any(part["name"] == "content" for part in own["type"]["fields"]),
+        multiset,
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
         asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
         within_delta_rs_s_reach(path),
+        registry.noted(table.metadata().configuration, keyed=not multiset),
+        tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
     )
 
 

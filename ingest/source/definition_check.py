@@ -54,9 +54,12 @@ class SecondLook:
         if not self._asked:
             self._ask({t: v for t, v in new.items() if self._done.get(t) != v.offset})
         # A log keeps rows that the source has purged: only a person may have it replaced.
-        wanted = sorted(str(t) for t in self.differs if not self.pipeline.append_only(t))
+        wanted = sorted(str(t) for t in self.differs if not self._outlives(current[t]))
         if wanted and is_possible(self.pipeline):
             requests.ask(wanted, anew=True)
+
+    def _outlives(self, version: SchemaVersion) -> bool:
+        return self.pipeline.target(version.table, keyed=bool(version.key)).outlives
 
     def _ask(self, versions: Mapping[TableId, SchemaVersion]) -> None:
         if not versions:

@@ -1,6 +1,6 @@
 """What an earlier commit of ours has left in a lake that today's code would not, and how it is brought over.
 
-Three things. Contents of rows in tables without a key that were hashed in another way (``multiset.content``): a change
+Three things. Contents of rows in tables without a key that were hashed in another way (``multiset_rows.content``): a change
 of such a row would not find it. Statistics that do not contain every value of their file. Both are put right before
 the first batch, under the lease. And labels that a snapshot read as NULL (``binary_labels``): only the source has
 them, so their tables are taken again. What is to be done is read off the tables themselves, so a crash in the middle
@@ -46,7 +46,7 @@ from ingest.model.start_facts import LakeFacts, StartFacts
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
-from ingest.targets import multiset
+from ingest.targets import multiset_rows
 
 _DONE = "done.json"
 _FORMAT = 3
@@ -161,7 +161,7 @@ class Upgrade:
         fields = StructType([one for one in rows.schema.fields if one.name != RESERVED_COLUMN])
         row = F.struct(*[F.col(quoted(one.name)) for one in fields])
         held = F.col(f"{RESERVED_COLUMN}.content")
-        if rows.filter(held != multiset.content(row, fields)).isEmpty():
+        if rows.filter(held != multiset_rows.content(row, fields)).isEmpty():
             return False
         # Under a name of its own each time: a restored table may have to be put right again.
         identity = Identity(self._app(lake.name, str(table.version())), 0, 1)
@@ -206,7 +206,9 @@ class Upgrade:
             return
         description = LakeTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
-        if description is None or self.pipeline.append_only(table):
+        if description is None:
+            return
+        if self.pipeline.target(table, keyed=not description.multiset).outlives:
             return
         self.schemas.read_to_end()
         versions = self.schemas.catalog.versions.get(table, ())

@@ -1,1 +1,3 @@
-"""What a change means for a table of the lake: the MERGE of a mirror, and of a table without a key."""
+"""What a change means for a table of the lake. Each ``Target`` is a file and a line in ``registry``; ``mirror_rows`` and
+``multiset_rows`` make the rows that a MERGE takes.
+"""

@@ -1,71 +1,67 @@
-"""The MERGE of a mirror as data: what matches, what guards, what is assigned.
-
-Every clause is guarded by the order, deletes included: a change applies only over an older row.
-"""
+"""The mirror: a table with a key holds what the source holds now. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ingest.model.names import RESERVED_COLUMN, quoted
-from ingest.model.position import SQL_TYPE
+from ingest.model.position import Position
+from ingest.model.specification import Change, mirror
+from ingest.targets.target import KEYED_META, NEWER, OLDER, Content, Fate, MergePlan, Quoted, Said
 
-META_TYPE = f"struct<position: {SQL_TYPE}, op: string, committed_at: timestamp>"
-"""The type of the reserved column of a mirror with a key."""
-
-_NEWER = f"s.{RESERVED_COLUMN}.position > t.{RESERVED_COLUMN}.position"
-
-
-@dataclass(frozen=True)
-class MergePlan:
-    """Conditions and assignments for ``DeltaTable.merge`` with the aliases ``t`` and ``s``.
-
-    Assignments are explicit, so a generated or extra column of the target never fails the MERGE.
-    """
-
-    match: str
-    delete_when: str
-    update_when: str
-    insert_when: str
-    assignments: dict[str, str]
+META_TYPE = KEYED_META
 
 
-def mirror_source(winners: DataFrame) -> DataFrame:
-    """``op, position, committed_at, row`` to the source's columns and ``_ingest``."""
-    meta = F.struct("position", "op", "committed_at").cast(META_TYPE)
-    return winners.select("row.*", meta.alias(RESERVED_COLUMN))
+class Mirror:
+    """The newest change of a key wins; a delete removes its row."""
 
+    name = "mirror"
+    keyed = plain = True
+    settings: Mapping[str, Any] = {}
+    meta_type = META_TYPE
+    ignored: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = {}
+    removing = frozenset("d")
+    dead: frozenset[str] = frozenset()
+    outlives = False
+    begins = "holds what the source holds, and no more"
+    ends = ""
 
-def meta_of(rows: DataFrame) -> Column:
-    """The reserved column of rows that have one already, of a multiset's, too."""
-    fields = [rows[RESERVED_COLUMN][name] for name in ("position", "op", "committed_at")]
-    return F.struct(*fields).cast(META_TYPE)
+    def wanted(self, said: Said, *, keyed: bool) -> bool:
+        """Every table with a key that nothing else is asked for."""
+        return keyed
 
+    def unfit(self, said: Said, *, keyed: bool) -> None:
+        """Every table can be one or the other."""
 
-def inserted(rows: pa.Table) -> pa.Table:
-    """Of a mirror's source rows in the driver those that are inserted where no row has their key (``insert_when``)."""
-    op = pc.struct_field(rows[RESERVED_COLUMN], "op")
-    return rows.filter(pc.not_equal(op, "d"))
+    def plan(self, columns: Sequence[str], key: Sequence[str], quoted: Quoted) -> MergePlan:
+        """See :func:`mirror_plan`."""
+        return mirror_plan(columns, key, quoted)
+
+    def truncated(self, at: Position) -> Fate:
+        """Rows before it are removed."""
+        return Fate(f"{OLDER}{at.sql()}")
+
+    def not_found(self, below: Position) -> Fate:
+        """They are removed."""
+        return Fate(f"{OLDER}{below.sql()}")
+
+    def holds(self, delivered: Iterable[Change], snapshot: Position | None = None) -> Content:
+        """What MySQL itself holds."""
+        return Content(mirror(delivered, snapshot))
 
 
 def mirror_plan(
     columns: Sequence[str], key: Sequence[str], quoted: Callable[[str], str] = quoted
 ) -> MergePlan:
-    """The plan for a mirror with a key: the newest change per key wins, a delete removes. ``quoted``: how
-    the engine that is to run it quotes names.
-    """
+    """Every clause is guarded by the order, deletes included: a change applies only over an older row."""
     match = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
     names = [*columns, RESERVED_COLUMN]
     return MergePlan(
         match=match,
-        delete_when=f"s.{RESERVED_COLUMN}.op = 'd' AND {_NEWER}",
-        update_when=f"s.{RESERVED_COLUMN}.op <> 'd' AND {_NEWER}",
+        delete_when=f"s.{RESERVED_COLUMN}.op = 'd' AND {NEWER}",
+        update_when=f"s.{RESERVED_COLUMN}.op <> 'd' AND {NEWER}",
         insert_when=f"s.{RESERVED_COLUMN}.op <> 'd'",
         assignments={quoted(name): f"s.{quoted(name)}" for name in names},
     )

@@ -18,6 +18,7 @@ from ingest.config import pipeline_file
 from ingest.kafka.ports import Binlog, Ranges
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
 from ingest.model.names import quarantine_path, table_folder
@@ -29,6 +30,7 @@ from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
 from ingest.start import gather_facts
 from ingest.start.repair import mended
+from ingest.targets.target import live_rows
 from ingest.testing.debezium import Record
 from ingest.testing.source import Source, Table
 
@@ -264,9 +266,19 @@ class Lake:
         """A table as its readers find it, with the column ``_ingest``. ``table``: of a source, or
         ``database.table``.
         """
+        return self._held(table).frame()
+
+    def live(self, table: Table | str) -> DataFrame:
+        """The same without rows that are kept and do not count: what the source holds."""
+        held = self._held(table)
+        description = held.describe()
+        assert description is not None, f"the lake has no table {table}"
+        return held.frame().filter(live_rows(description.target))
+
+    def _held(self, table: Table | str) -> LakeTable:
         named = table.name if isinstance(table, Table) else TableId.parse(table)
         folder = self.path / table_folder(named.database, named.name)
-        return self.session.read.format("delta").load(str(folder))
+        return LakeTable(self.session, str(folder))
 
     def quarantined(self) -> DataFrame:
         """What could not be applied, each with its reason. Fails as Spark does where nothing ever was."""

@@ -72,6 +72,8 @@ class Scenario:
     partition_of: Callable[[Change], int] = lambda _: 0
     partitions: int = 1
     only_final: bool = False
+    dead: list[list[tuple[int, str, int]]] | None = None
+    """Of a target that keeps rows which do not count: these after each batch, with their byte in the log."""
 
     def run(self, spark: Any, folder: Any) -> None:
         """Raises ``AssertionError`` (or the job's own error) when the claim does not hold."""
@@ -96,6 +98,10 @@ class Scenario:
                 if not self.only_final or index == len(self.rows) - 1:
                     wanted = Counter(row(id=id_, v=v) for id_, v in expected)
                     assert target.content() == wanted, f"after batch {index}"
+                    if self.dead is not None:
+                        kept = Counter((row(id=i, v=v), pos) for i, v, pos in self.dead[index])
+                        found = Counter((row, place.pos) for row, place in target.dead().elements())
+                        assert found == kept, f"after batch {index}"
         finally:
             target.remove()
 

@@ -26,8 +26,10 @@ from ingest.lake.delta.delta_sql import queried
 from ingest.maintenance import compaction, file_layout, schedule
 from ingest.model.manifest import Place
 from ingest.model.position import Position
-from ingest.model.specification import Row, mirror, row
+from ingest.model.specification import Row, row
 from ingest.model.topics import TableId
+from ingest.targets import registry
+from ingest.targets.target import Target, dead_rows, live_rows
 from ingest.testing import debezium
 from ingest.testing.debezium import change_record, described, schema_record
 from ingest.testing.lake import Lake, RecordLog
@@ -55,10 +57,11 @@ class Crash(BaseException):
 
 
 class ModelTarget:
-    """The specification itself, fed batch by batch."""
+    """A target's specification, fed batch by batch. ``target``: one of the registry; None: the plain one."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, target: Target | None = None) -> None:
         self._history = history
+        self._target = target or registry.noted({}, keyed=history.keyed)
         self._ends = [0] * history.partitions
 
     def take(self, ends: list[int], crash: str | None = None) -> None:
@@ -70,7 +73,7 @@ class ModelTarget:
     def content(self) -> Counter[Row]:
         pairs = zip(self._history.records, self._ends, strict=True)
         changes = (r.change for records, end in pairs for r in records[:end])
-        return mirror(changes, self._history.snapshots[-1])
+        return self._target.holds(changes, self._history.snapshots[-1]).live
 
 
 class MemoryLog(RecordLog):
@@ -146,17 +149,36 @@ class SparkTarget(Lake):
         table = self.path / "d" / f"t{index}"
         if not (table / "_delta_log").exists():
             return Counter()
+        count = live_rows(self._kept_as(index))
         if self.log.histories[index].shape:
-            return Counter(map(found, exact.rows(exact.by_delta_rs(table))))
-        rows = queried(DeltaTable(table), "SELECT id, v FROM rows")
+            return Counter(map(found, exact.rows(exact.by_delta_rs(table, count))))
+        rows = queried(DeltaTable(table), f"SELECT id, v FROM rows WHERE {count}")
         return Counter(row(id=r["id"], v=r["v"]) for r in rows)
+
+    def dead(self, index: int = 0) -> Counter[tuple[Row, Position]]:
+        """Rows that stand in the table and do not count, each with its position."""
+        table, where = self.path / "d" / f"t{index}", dead_rows(self._kept_as(index))
+        if not where:
+            return Counter()
+        rows = exact.by_delta_rs(table, where)
+        places = [Position.from_mapping(one["position"]) for one in rows["_ingest"].to_pylist()]
+        if self.log.histories[index].shape:
+            images = [found(one) for one in exact.rows(rows)]
+        else:
+            images = [row(id=r["id"], v=r["v"]) for r in rows.to_pylist()]
+        return Counter(zip(images, places, strict=True))
+
+    def _kept_as(self, index: int) -> Target:
+        """What the table says it was last written as."""
+        said = DeltaTable(self.path / "d" / f"t{index}").metadata().configuration
+        return registry.noted(said, keyed=self.log.histories[index].keyed)
 
     def content_by_spark(self, index: int = 0) -> Counter[Row]:
         """The same, of a drawn history, as the other reader finds it."""
         table = self.path / "d" / f"t{index}"
         if not (table / "_delta_log").exists():
             return Counter()
-        frame = self.session.read.format("delta").load(str(table))
+        frame = self.live(f"d.t{index}")
         return Counter(map(found, exact.rows(frame.toArrow())))
 
     def versions(self, index: int = 0) -> list[dict[int, Position]]:

@@ -2,13 +2,16 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from ingest.targets import registry
 from tests.conformance.histories import histories
 from tests.conformance.suite import change_log_conforms, history_conforms, mirror_conforms
 from tests.conformance.targets import ModelTarget
 
-DRAWN = int(os.environ.get("INGEST_HISTORIES", "2000"))
+DRAWN = int(os.environ.get("INGEST_HISTORIES", "1000"))
 MANY = settings(
     max_examples=DRAWN,
     database=None,
@@ -17,10 +20,14 @@ MANY = settings(
 )
 
 
+@pytest.mark.parametrize(
+    "target", [one for one in registry.TARGETS if not one.outlives], ids=lambda one: one.name
+)
 @MANY
-@given(histories())
-def test_a_mirror_is_what_the_source_holds_however_it_was_delivered(drawn):
-    mirror_conforms(drawn, ModelTarget(drawn))
+@given(data=st.data())
+def test_what_counts_of_a_target_is_what_the_source_holds_however_it_was_delivered(target, data):
+    drawn = data.draw(histories(keyed=target.keyed))
+    mirror_conforms(drawn, ModelTarget(drawn, target))
 
 
 @MANY

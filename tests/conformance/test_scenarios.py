@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from pyspark.sql import functions as F
 
 from ingest.arrow import change_facts, record_reader
-from ingest.batch import table_applier
+from ingest.batch import row_fates, table_applier
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.lake.engines import collected_changes, merge_on_read
@@ -23,7 +23,7 @@ from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.specification import row
 from ingest.start import start_decision
-from ingest.targets import mirror, multiset
+from ingest.targets import mirror, multiset_rows
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import ENGINE, SparkTarget
@@ -154,7 +154,9 @@ MUTANTS = [
         merge_on_read,
         "_decide",
         lambda original: (
-            lambda rows, held: original(rows, [replace(one, position=()) for one in held])
+            lambda rows, held, removing: original(
+                rows, [replace(one, position=()) for one in held], removing
+            )
         ),
         "an_older_change_under_a_new_offset_never_overwrites_a_newer_row",
         engine="deletion-vectors",
@@ -248,14 +250,14 @@ MUTANTS = [
     ),
     Mutant(
         "what a truncate makes void is what comes after it",
-        table_applier,
+        row_fates.steps,
         "without_void",
         lambda original: lambda found: [replace(one, void=bool(one.wipe)) for one in found],
         "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied",
     ),
     Mutant(
         "identical rows count once",
-        multiset,
+        multiset_rows,
         "net_changes",
         lambda original: lambda changes: original(changes.dropDuplicates(["op", "row"])),
         "identical_rows_without_a_key_are_kept_apart_and_counted",

@@ -24,7 +24,7 @@ from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column, column_type
-from ingest.targets import mirror
+from ingest.targets import mirror, mirror_rows
 
 APP = "ingest/p/c/d.t/mirror"
 
@@ -147,7 +147,7 @@ def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them
 
 def adding(direct, source, batch):
     """What a MERGE of these rows inserts, where none of their keys is there."""
-    rows = mirror.inserted(source.toArrow())
+    rows = mirror_rows.inserted(source.toArrow(), mirror.Mirror())
     direct.version()
     with direct.identified(APP, Marker(1, batch, 0).version, ""):
         return direct.add(rows)
@@ -170,7 +170,9 @@ def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(spark, folde
             spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, 60 + batch
         )
         source = Source(lambda: None, some.toArrow(), 100)
-        merging.mirror(small, source, ["id", "v"], {"id": "int"}, Identity(APP, batch))
+        merging.by_key(
+            small, mirror.Mirror(), source, ["id", "v"], {"id": "int"}, Identity(APP, batch)
+        )
     made = [one["operation"] for one in DeltaTable(small.path).history(4)][::-1]
     assert made == ["MERGE", "WRITE", "MERGE", "MERGE"]
     held = {row.id: row.v for row in small.frame().collect()}
@@ -185,7 +187,7 @@ def marking(direct, source, batch):
     return Committer(1).once(
         direct,
         Identity(APP, batch, 0, "a note"),
-        lambda: mark(direct, rows, ("id",), always=True),
+        lambda: mark(direct, mirror.Mirror(), rows, ("id",), always=True),
         may_do_nothing=True,
     )
 
@@ -246,7 +248,7 @@ def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(sp
         Committer(1).once(
             direct,
             Identity(APP, batch),
-            lambda made=made: mark(direct, made, ("row", "change"), always=True),
+            lambda made=made: mark(direct, mirror.Mirror(), made, ("row", "change"), always=True),
         )
     wanted = [*range(1, 20), *range(30, 51)]
     assert [row.place for row in target.frame().orderBy("place").collect()] == wanted
@@ -270,7 +272,9 @@ def test_a_file_from_before_a_column_of_the_key_holds_no_row_of_any_key(spark, t
             Committer(1).once(
                 direct,
                 Identity(f"{APP}{key}", batch),
-                lambda source=source, key=key: mark(direct, source, key, always=True),
+                lambda source=source, key=key: mark(
+                    direct, mirror.Mirror(), source, key, always=True
+                ),
                 may_do_nothing=True,
             )
     found = by_delta_rs(target, "SELECT k, count(*) n FROM t GROUP BY 1 ORDER BY 1 NULLS LAST")
@@ -329,7 +333,7 @@ def test_rows_that_keep_a_column_the_source_no_longer_has_are_not_marked(spark, 
 def mark_of(direct, source):
     direct.version()
     with direct.identified(APP, Marker(1, 4, 0).version, ""):
-        return mark(direct, source.toArrow(), ("id",), always=True)
+        return mark(direct, mirror.Mirror(), source.toArrow(), ("id",), always=True)
 
 
 def test_a_batch_that_changes_no_row_makes_no_version(spark, table):
@@ -503,7 +507,7 @@ def test_a_table_with_checkpoints_of_another_kind_is_merged_into_by_spark(spark,
     merging = Merging(spark, Committer(1), str(Path(small.path).parent), "auto", "standard")
     source = source_of(spark, "n = 1", 60)
     given = Source(lambda: source.selectExpr("_ingest.*", "struct(id, v) AS row"), None, 10)
-    merging.mirror(small, given, ["id", "v"], {"id": "int"}, Identity(APP, 1))
+    merging.by_key(small, mirror.Mirror(), given, ["id", "v"], {"id": "int"}, Identity(APP, 1))
     assert merging.choices[small.path].engine == "spark"
     assert [row.id for row in small.frame().filter("v = 'new'").collect()] == [1]
 
@@ -524,7 +528,7 @@ def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, f
         "struct(id) AS row",
     )
     source = Source(lambda: rows_of_one, None, 10)
-    merging.mirror(table, source, ["id"], {"id": "int"}, Identity(APP, 1))
+    merging.by_key(table, mirror.Mirror(), source, ["id"], {"id": "int"}, Identity(APP, 1))
     assert [row.id for row in table.frame().collect()] == [7]
     expected = "spark" if {"%", "\\"} & set(name) else "delta-rs"
     assert merging.choices[table.path].engine == expected

@@ -13,7 +13,8 @@ from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
-from ingest.targets.multiset import META_TYPE, content
+from ingest.targets.multiset import META_TYPE
+from ingest.targets.multiset_rows import content
 
 APP = "ingest/p/c/d.t/mirror"
 

@@ -24,7 +24,7 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.steps import TableFacts
-from ingest.targets.mirror import mirror_source
+from ingest.targets.mirror_rows import mirror_source
 from ingest.testing.debezium import compact, enveloped
 from tests.support.events import message, raw
 

@@ -1,4 +1,4 @@
-"""`multiset.content`: two rows have one content exactly when MySQL holds them for one."""
+"""`multiset_rows.content`: two rows have one content exactly when MySQL holds them for one."""
 
 from collections import defaultdict
 from datetime import date, datetime, timedelta, timezone
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.schema.delta_types import struct_json, type_json
-from ingest.targets import multiset
+from ingest.targets import multiset_rows
 
 INSTANT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NOBODY = [None]
@@ -108,7 +108,7 @@ PLAIN = tuple(values[0] for _, values in COLUMNS.values())
 
 def contents(spark, rows, fields=FIELDS):
     frame = spark.createDataFrame([(row,) for row in rows], StructType().add("row", fields))
-    made = frame.select(multiset.content(F.col("row"), fields).alias("content"))
+    made = frame.select(multiset_rows.content(F.col("row"), fields).alias("content"))
     return [one.content for one in made.collect()]
 
 
@@ -171,12 +171,15 @@ def test_columns_of_like_values_are_not_exchanged(spark):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("_TIMES", ()), ("_FORM", {**multiset._FORM, "dateFormat": "MM-dd"})],
+    [("_TIMES", ()), ("_FORM", {**multiset_rows._FORM, "dateFormat": "MM-dd"})],
 )
 def test_what_is_left_out_of_the_content_is_noticed(spark, name, value):
     rows = [*neighbours(), tuple(None for _ in COLUMNS)]
     rows += [(*(None,) * 10, {"srid": None, "wkb": None}, None, None, None)]
-    with patch.object(multiset, name, value), pytest.raises(AssertionError, match="one content"):
+    with (
+        patch.object(multiset_rows, name, value),
+        pytest.raises(AssertionError, match="one content"),
+    ):
         refuse_confused(rows, contents(spark, rows))
 
 

@@ -1,4 +1,4 @@
-"""`dedup`, `merge` and `multiset`: order, winners, and what a MERGE makes of them."""
+"""`dedup`, `dispatch` and `multiset_rows`: order, winners, and what a MERGE makes of them."""
 
 from itertools import count
 
@@ -17,6 +17,8 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
+from ingest.targets.mirror import Mirror
+from ingest.targets.multiset import Multiset
 from tests.support.events import message
 
 V = "_op"  # as an engineer might name a column, too
@@ -120,7 +122,7 @@ def mirror(spark, tmp_path, request):
         made = changes(spark, list(rows))
         source = Source(lambda: made, None, 100)
         identity = Identity("app", next(batches))
-        merging.mirror(table, source, ["id", V], {"id": "int"}, identity)
+        merging.by_key(table, Mirror(), source, ["id", V], {"id": "int"}, identity)
         assert merging.choices[table.path].engine == request.param
         return {row.id: row[V] for row in table.frame().collect()}
 
@@ -164,7 +166,7 @@ def bag(spark, tmp_path, request):
         batch = next(batches)
         made = changes(spark, list(rows), with_before=True)
         source = Source(lambda: made, None, 100)
-        merging.multiset(table, source, ["id", V], Identity("app", batch))
+        merging.by_content(table, Multiset(), source, ["id", V], Identity("app", batch))
         missing = 0
         if DeltaTable.isDeltaTable(spark, waiting):
             held = spark.read.format("delta").load(waiting)

@@ -24,7 +24,7 @@ from ingest.model.start_facts import KafkaFacts
 from ingest.source.resync import Requests
 from ingest.start import gather_facts, upgrade
 from ingest.start.repair import mended
-from ingest.targets import multiset
+from ingest.targets import multiset_rows
 from ingest.testing.lake import RecordLog
 from tests.conformance.targets import Crash
 from tests.outside.log import Log
@@ -160,7 +160,7 @@ def wrong_contents(table):
     """Rows whose content is not that of their values, and contents whose ordinals have holes."""
     rows = table.frame()
     fields = StructType([one for one in rows.schema.fields if one.name != RESERVED_COLUMN])
-    made = multiset.content(F.struct(*fields.names), fields)
+    made = multiset_rows.content(F.struct(*fields.names), fields)
     wrong = rows.filter(made != F.col("_ingest.content")).count()
     numbers = rows.groupBy("_ingest.content").agg(
         F.count("*").alias("n"),

@@ -81,7 +81,9 @@ class DirectLake:
     def mark(self, values: dict[str, list[Any]]) -> None:
         """Rows are marked as deleted and written anew."""
         rows, key = self.rows(values, "u"), [next(iter(self.columns))]
-        assert self.step(lambda: merge_on_read.mark(self.table, rows, key, always=True))
+        assert self.step(
+            lambda: merge_on_read.mark(self.table, mirror.Mirror(), rows, key, always=True)
+        )
 
     def compact(self) -> None:
         """All files become one."""

@@ -34,9 +34,10 @@ def _exact(column: pa.ChunkedArray) -> list[Any]:
     return found if plain else [exact(value) for value in found]
 
 
-def by_delta_rs(path: Path | str) -> pa.Table:
-    """All of a table, as delta-rs reads it."""
-    found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
+def by_delta_rs(path: Path | str, where: str = "true") -> pa.Table:
+    """The rows of a table, as delta-rs reads it."""
+    sql = f"SELECT * FROM t WHERE {where}"
+    found = QueryBuilder().register("t", DeltaTable(path)).execute(sql)
     return pa.table(found.read_all())
 
 

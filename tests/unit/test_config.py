@@ -94,8 +94,9 @@ def test_what_is_special_about_tables_is_found_by_their_pattern():
     pipeline = pipeline_file.parse(
         GOOD + 'tables: {"shop.log_*": {append_only: true}, "shop.*": {}}'
     )
-    assert pipeline.append_only(TableId("shop", "log_2026"))
-    assert not pipeline.append_only(TableId("shop", "orders"))
+    assert pipeline.target(TableId("shop", "log_2026"), keyed=False).name == "append_only"
+    assert pipeline.target(TableId("shop", "log_2026"), keyed=True).name == "mirror"
+    assert pipeline.target(TableId("shop", "orders"), keyed=False).name == "multiset"
 
 
 def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_file_has_the_last_word():

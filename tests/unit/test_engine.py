@@ -101,15 +101,14 @@ def test_a_protocol_that_names_no_features_and_asks_for_more_than_plain_tables_i
     assert choose("auto", changed(features=frozenset({unknown}))).engine == "spark"
 
 
-def test_the_driver_reads_tables_with_a_key_that_are_no_logs_where_nothing_asks_for_spark():
-    keyed, other, log = (TableId("d", name) for name in ("keyed", "other", "log"))
+def test_the_driver_reads_tables_with_a_key_where_nothing_asks_for_spark():
+    keyed, other = (TableId("d", name) for name in ("keyed", "other"))
     facts = {
         "wanted": "auto",
-        "captured": [keyed, other, log],
+        "captured": [keyed, other],
         "reachable": True,
         "state": False,
-        "keyed": {keyed, log, TableId("d", "not captured")},
-        "appended": lambda table: table == log,
+        "keyed": {keyed, TableId("d", "not captured")},
     }
     assert read_in_driver(**facts) == {keyed}
     for one in ({"wanted": "spark"}, {"reachable": False}, {"state": True}, {"captured": []}):

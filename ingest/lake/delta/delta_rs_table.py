@@ -29,7 +29,7 @@ from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
-from ingest.targets.mirror import MergePlan
+from ingest.targets.target import MergePlan
 
 CHECKPOINT_EVERY = 20
 """Commits. Readers replay the log from the last checkpoint on; delta-rs alone would make one every 100."""
@@ -135,7 +135,9 @@ class DirectTable:
                 streamed_exec=not prune,
                 writer_properties=COMPRESSION,
                 post_commithook_properties=_NO_HOOKS,
-            ).when_matched_delete(plan.delete_when)
+            )
+            if plan.delete_when:
+                merger = merger.when_matched_delete(plan.delete_when)
             if plan.update_when:
                 merger = merger.when_matched_update(plan.assignments, plan.update_when)
             done = merger.when_not_matched_insert(plan.assignments, plan.insert_when).execute()

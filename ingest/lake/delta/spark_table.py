@@ -23,6 +23,7 @@ from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
     SOURCE_PROPERTY,
+    TARGET_PROPERTY,
     needs_mapping,
     quoted,
 )
@@ -30,7 +31,8 @@ from ingest.schema.catalog import SchemaVersion
 from ingest.schema.delta_types import struct_json, type_json
 from ingest.schema.evolution import Field, InPlace
 from ingest.schema.mysql_types import column_type
-from ingest.targets import mirror, multiset
+from ingest.targets import mirror_rows, multiset_rows, registry
+from ingest.targets.target import Fate, Target
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -54,6 +56,11 @@ class Description:
     version: int
     multiset: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """What it was last written as, as far as readers must know."""
+        return registry.noted(self.properties, keyed=not self.multiset)
 
 
 class LakeTable:
@@ -106,15 +113,19 @@ class LakeTable:
             return is_begun(local_folder(self.path))
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
-    def create(self, version: SchemaVersion, key: Sequence[str]) -> None:
-        """Create it empty with exactly the types of a schema version; no features beyond need.
+    def create(
+        self, version: SchemaVersion, key: Sequence[str], target: Target | None = None
+    ) -> None:
+        """Create it empty with exactly the types of a schema version; no features beyond need. ``target``: what it
+        is kept as; None: the plain one.
 
         In a local folder without Spark, which takes a table a third of a second and the first one several.
         """
-        meta = mirror.META_TYPE if key else multiset.META_TYPE
+        target = target or registry.noted({}, keyed=bool(key))
         types = {column.name: column_type(column).delta for column in version.followed}
-        types[RESERVED_COLUMN] = meta
+        types[RESERVED_COLUMN] = target.meta_type
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
+        properties |= registry.note(target)
         mapped = any(needs_mapping(column.name) for column in version.columns)
         if within_delta_rs_s_reach(self.path) and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
@@ -150,7 +161,7 @@ class LakeTable:
         """
         values = [F.expr(field.value).alias(field.name) for field in columns]
         rows = self.frame().select(*values, RESERVED_COLUMN)
-        meta = mirror.meta_of(rows) if key else multiset.meta_of(rows)
+        meta = mirror_rows.meta_of(rows) if key else multiset_rows.meta_of(rows)
         rows = rows.withColumn(RESERVED_COLUMN, meta)
         self._allow({field.name: field.delta for field in columns}, held)
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -159,12 +170,23 @@ class LakeTable:
     def number_anew(self) -> None:
         """Of a table without a key: contents and ordinals made anew from the rows, in one commit."""
         rows = self.frame()
-        rows = rows.withColumn(RESERVED_COLUMN, multiset.meta_of(rows))
+        rows = rows.withColumn(RESERVED_COLUMN, multiset_rows.meta_of(rows))
         rows.write.format("delta").mode("overwrite").save(self.path)
+
+    def strike(self, fate: Fate) -> None:
+        """Remove rows, or mark them, in one commit; none where there is no such row."""
+        if fate.marks:
+            self.delta().update(fate.where, dict(fate.marks))
+        else:
+            self.delta().delete(fate.where)
 
     def set_key(self, key: Sequence[str]) -> None:
         """Note the key's columns (metadata only)."""
         self._set({KEY_PROPERTY: json.dumps(list(key))})
+
+    def set_target(self, target: Target) -> None:
+        """Note what it is kept as (metadata only)."""
+        self._set({TARGET_PROPERTY: target.name})
 
     def _allow(self, columns: Mapping[str, str], held: Description) -> None:
         """Switch on what an existing table needs for these columns (name to Delta type); a table that

@@ -20,7 +20,7 @@ from ingest.changes import row_images
 from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.lake.engines.engine_choice import MAX_BYTES
 from ingest.model.names import RESERVED_COLUMN
-from ingest.targets import mirror
+from ingest.targets.target import KEYED_META
 
 TOGETHER = 16
 """Steps in one job: each has a column that is null for all others, so plans grow with the square."""
@@ -70,7 +70,7 @@ def _frame(fresh: DataFrame, steps: Sequence[StepBatch], *, unread: bool) -> Dat
         number = number.when(one.mine, place)
     rows = fresh.withColumn("step", number.cast("int")).filter(F.col("step").isNotNull())
     parsed, bad, sources = {}, F.when(F.col("step") == -1, 1), []
-    noted = F.struct("position", "op", "committed_at").cast(mirror.META_TYPE)
+    noted = F.struct("position", "op", "committed_at").cast(KEYED_META)
     for place, one in enumerate(steps):
         raw, mine = _raw(steps[:place], one), F.col("step") == place
         reading = row_images.of_row(one.schema, raw, fresh.sparkSession)
@@ -138,7 +138,7 @@ class AbsentError(Exception):
 
 
 def numbered(net: pa.Table, held: Mapping[str, int], op: str) -> pa.Table:
-    """Net changes (``multiset.net_changes``) as the source rows of a multiset's MERGE, in the driver.
+    """Net changes (``multiset_rows.net_changes``) as the source rows of a multiset's MERGE, in the driver.
 
     ``held``: content to the highest ordinal in the table. ``op``: the name of the column that says whether
     a row is to be inserted (``c``) or deleted (``d``). Raises :class:`AbsentError`.

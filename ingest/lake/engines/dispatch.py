@@ -24,10 +24,10 @@ from ingest.lake.engines.engine_choice import (
     may_mark,
     may_prune,
 )
-from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted_for_delta_rs
+from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted, quoted_for_delta_rs
 from ingest.schema.evolution import Profile
-from ingest.targets import mirror, multiset
-from ingest.targets.mirror import MergePlan
+from ingest.targets import mirror_rows, multiset_rows
+from ingest.targets.target import MergePlan, Target
 
 _NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
 """What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
@@ -47,7 +47,7 @@ class Source:
 
     def winning(self, key: tuple[str, ...]) -> DataFrame:
         """One source row per key."""
-        return mirror.mirror_source(dedup.winners(self.changes(), key))
+        return mirror_rows.mirror_source(dedup.winners(self.changes(), key))
 
     def winners(self, key: tuple[str, ...]) -> pa.Table:
         """The same in the driver."""
@@ -71,58 +71,56 @@ class Merging:
     """By table's path: what made its last MERGE, and why."""
     _opened: dict[str, DirectTable | None] = field(default_factory=dict)
 
-    def mirror(
+    def by_key(
         self,
-        target: LakeTable,
+        table: LakeTable,
+        target: Target,
         source: Source,
         columns: Sequence[str],
         key: dict[str, str],
         identity: Identity,
     ) -> None:
-        """One winning change per key into a mirror. ``key``: its columns and their Delta types."""
+        """One winning change per key into a table. ``key``: its columns and their Delta types."""
         names, kinds = tuple(key), tuple(key.values())
 
         def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
-            rows = source.winners(names)
-            mine = rows.select([*columns, RESERVED_COLUMN])
-            prune = names if may_prune(kinds) else ()
+            mine = source.winners(names).select([*columns, RESERVED_COLUMN])
             if may_mark(self.wanted, facts, self.profile):
                 always = self.wanted == "deletion-vectors"
-                because = merge_on_read.mark(direct, mine, names, always=always)
+                because = merge_on_read.mark(direct, target, mine, names, always=always)
                 if because is not None:
                     return because
-            reached = direct.state.reached_by(rows, prune)
-            if reached or not direct.add(mirror.inserted(mine)):
-                plan = mirror.mirror_plan(columns, names, quoted_for_delta_rs)
-                direct.merge(rows, plan, prune=prune)
+            direct_merge(direct, target, mine, names, names if may_prune(kinds) else ())
             return None
 
         def by_spark() -> None:
-            spark_merge(target, source.winning(names), mirror.mirror_plan(columns, names))
+            spark_merge(table, source.winning(names), target.plan(columns, names, quoted))
 
-        self._make(target, kinds, source.bytes, identity, by_delta_rs, by_spark)
+        self._make(table, kinds, source.bytes, identity, by_delta_rs, by_spark)
 
-    def multiset(
+    def by_content(
         self,
-        target: LakeTable,
+        table: LakeTable,
+        target: Target,
         source: Source,
         columns: Sequence[str],
         identity: Identity,
     ) -> None:
-        """Changes of a table without a key into its multiset."""
-        net = multiset.net_changes(dedup.once(source.changes()))
+        """All changes of a table without a key into it."""
+        net = multiset_rows.net_changes(dedup.once(source.changes()))
 
         def by_delta_rs(direct: DirectTable, _: MergeFacts) -> None:
             found, op = net.toArrow(), _unused("_op", columns)
             if found.num_rows:
                 held = direct.ordinals(found["content"].to_pylist())
-                plan = multiset.multiset_plan(columns, op, quoted_for_delta_rs)
+                plan = target.plan(columns, (op,), quoted_for_delta_rs)
                 direct.merge(collected_changes.numbered(found, held, op), plan, prune=())
 
         def by_spark() -> None:
-            self._multiset_by_spark(target, net, columns, identity)
+            plan = target.plan(columns, (multiset_rows.OP,), quoted)
+            self._by_content_by_spark(table, net, plan, identity)
 
-        self._make(target, (), source.bytes, identity, by_delta_rs, by_spark)
+        self._make(table, (), source.bytes, identity, by_delta_rs, by_spark)
 
     def _make(
         self,
@@ -156,12 +154,12 @@ class Merging:
             self.committer.once(target, identity, by_spark)
         self.choices[target.path] = choice
 
-    def _multiset_by_spark(
-        self, target: LakeTable, net: DataFrame, columns: Sequence[str], step: Identity
+    def _by_content_by_spark(
+        self, table: LakeTable, net: DataFrame, plan: MergePlan, step: Identity
     ) -> None:
-        source = keep(multiset.numbered(net, target.frame()))
+        source = keep(multiset_rows.numbered(net, table.frame()))
         try:
-            absent = multiset.missing(source)
+            absent = multiset_rows.missing(source)
             if not absent.isEmpty():
                 # In a session of its own: this one is about to carry the MERGE's identity.
                 app = f"{step.app_id}-absent"
@@ -172,7 +170,7 @@ class Merging:
                     quarantine_rows.rows(absent, step.batch),
                     Identity(app, step.batch, step.step, step.note),
                 )
-            spark_merge(target, source.drop(multiset.LAST_CHANGE), multiset.multiset_plan(columns))
+            spark_merge(table, source.drop(multiset_rows.LAST_CHANGE), plan)
         finally:
             free(source)
 
@@ -208,6 +206,18 @@ def _unused(name: str, columns: Sequence[str]) -> str:
     return name
 
 
+def direct_merge(
+    direct: DirectTable, target: Target, rows: pa.Table, key: Sequence[str], prune: Sequence[str]
+) -> None:
+    """One MERGE of source rows, one per key, by delta-rs; or what it comes to where no file may hold one of their keys.
+    ``prune``: see ``DirectTable.merge``.
+    """
+    reached = direct.state.reached_by(rows, prune)
+    if reached or not direct.add(mirror_rows.inserted(rows, target)):
+        columns = [name for name in rows.column_names if name != RESERVED_COLUMN]
+        direct.merge(rows, target.plan(columns, key, quoted_for_delta_rs), prune=prune)
+
+
 def spark_merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
     """One MERGE. Its two passes read the same rows: the source is computed once and kept.
 
@@ -215,12 +225,9 @@ def spark_merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
     own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
     """
     fixed = source.localCheckpoint(eager=False)
-    builder = (
-        target.delta()
-        .alias("t")
-        .merge(fixed.alias("s"), plan.match)
-        .whenMatchedDelete(condition=plan.delete_when)
-    )
+    builder = target.delta().alias("t").merge(fixed.alias("s"), plan.match)
+    if plan.delete_when:
+        builder = builder.whenMatchedDelete(condition=plan.delete_when)
     if plan.update_when:
         builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
     builder.whenNotMatchedInsert(

@@ -6,7 +6,7 @@ scales out, reaches object stores, and knows every table feature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,15 +73,14 @@ def read_in_driver(
     reachable: bool,
     state: bool,
     keyed: Collection[TableId],
-    appended: Callable[[TableId], bool],
 ) -> frozenset[TableId]:
     """The captured tables whose plain changes are read in the driver; all others are Spark's to compute. ``state``:
-    Spark remembers what it has seen; ``keyed``: tables that have a key; ``appended``: whether one is kept as a log; the
+    Spark remembers what it has seen; ``keyed``: tables that have a key; the
     others as :func:`collects` has them.
     """
     if state or not collects(wanted, reachable=reachable):
         return frozenset()
-    return frozenset(table for table in captured if table in keyed and not appended(table))
+    return frozenset(table for table in captured if table in keyed)
 
 
 def choose(wanted: Wanted, facts: MergeFacts) -> Choice:

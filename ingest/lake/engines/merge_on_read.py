@@ -1,7 +1,7 @@
 """A MERGE that rewrites no file: rows that change are marked as deleted where they are (``deletion_vector``), and
 what they become is added in a file of its own, in one commit.
 
-The rows and the guards are those of ``mirror.mirror_plan``: a change applies only over an older row, an insert
+The rows and the guards are those of a target's ``plan``: a change applies only over an older row, an insert
 only where there is no row of its key. What is read is the key's columns of the files that may hold one, and the
 positions of rows that do.
 """
@@ -29,6 +29,7 @@ from ingest.lake.delta.delta_rs_table import DirectTable, typed, write_new
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.engines.engine_choice import MAX_MARKS, marks_pay
 from ingest.model.names import RESERVED_COLUMN
+from ingest.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class _Held:
     change: int
 
 
-def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: bool) -> str | None:
+def mark(
+    direct: DirectTable, target: Target, rows: pa.Table, key: Sequence[str], *, always: bool
+) -> str | None:
     """Make the MERGE of these source rows, one per key, as the table's next version; or none when no row of the
     table changes. Returns why it was made in this way, or None where it was not made: the table is of a kind that
     this does not know, or (but for ``always``) rewriting its files costs less. Raises as ``DirectTable.append`` does.
@@ -65,7 +68,7 @@ def mark(direct: DirectTable, rows: pa.Table, key: Sequence[str], *, always: boo
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             look = partial(_held, state.folder, rows=rows, key=key)
             held = list(chain.from_iterable(pool.map(look, gone, gone.values())))
-        marked, added = _decide(rows, held)
+        marked, added = _decide(rows, held, target.removing)
         after = {path: gone[path] | marks for path, marks in marked.items()}
         if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
             return None
@@ -123,9 +126,11 @@ def _alike(keys: pa.Table, wanted: pa.Table) -> list[tuple[int, int]]:
     return list(zip(both["row"].to_pylist(), both["change"].to_pylist(), strict=True))
 
 
-def _decide(rows: pa.Table, held: Sequence[_Held]) -> tuple[dict[str, BitMap], list[int]]:
-    """Rows to be marked, by path, and the numbers of the changes whose rows are to be added. Pure: the clauses of
-    ``mirror.mirror_plan``.
+def _decide(
+    rows: pa.Table, held: Sequence[_Held], removing: frozenset[str]
+) -> tuple[dict[str, BitMap], list[int]]:
+    """Rows to be marked, by path, and the numbers of the changes whose rows are to be added. Pure: the clauses of a
+    target's ``plan``. ``removing``: the operations that leave no row.
     """
     meta = rows[RESERVED_COLUMN]
     ops = pc.struct_field(meta, "op").to_pylist()
@@ -137,7 +142,7 @@ def _decide(rows: pa.Table, held: Sequence[_Held]) -> tuple[dict[str, BitMap], l
         if positions[one.change] > one.position:
             marked.setdefault(one.path, BitMap()).add(one.row)
             added.append(one.change)
-    return marked, sorted(change for change in {*added, *unmatched} if ops[change] != "d")
+    return marked, sorted(change for change in {*added, *unmatched} if ops[change] not in removing)
 
 
 def _enabled(state: TableState) -> list[Action]:

@@ -1,0 +1,46 @@
+"""The targets that there are, and which of them a table has. A new one is a file of this room and a line here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ingest.model.names import TARGET_PROPERTY
+from ingest.targets.append_only import AppendOnly
+from ingest.targets.mirror import Mirror
+from ingest.targets.multiset import Multiset
+from ingest.targets.target import Said, Target, Unfit
+
+TARGETS: tuple[Target, ...] = (
+    AppendOnly(),
+    Multiset(),
+    Mirror(),
+)
+"""The first one counts that is wanted."""
+
+SETTINGS: Mapping[str, Any] = {
+    name: field for target in TARGETS for name, field in target.settings.items()
+}
+"""Of a table in the pipeline file, all that targets take (see ``Target.settings``)."""
+
+
+def chosen(said: Said, *, keyed: bool) -> Target:
+    """The target that the pipeline file asks for, or the plain one where the table cannot be that."""
+    return next(one for one in TARGETS if one.wanted(said, keyed=keyed))
+
+
+def unfit(said: Said, *, keyed: bool) -> Unfit | None:
+    """Why a table cannot be what the pipeline file asks for; None where it can."""
+    return next(filter(None, (one.unfit(said, keyed=keyed) for one in TARGETS)), None)
+
+
+def noted(properties: Mapping[str, str], *, keyed: bool) -> Target:
+    """The target that a table of the lake was last written by, as far as readers must know: see :func:`note`."""
+    name = properties.get(TARGET_PROPERTY)
+    plain = next(one for one in TARGETS if one.plain and one.keyed == keyed)
+    return next((one for one in TARGETS if one.name == name), plain)
+
+
+def note(target: Target) -> dict[str, str]:
+    """The property by which a table says that not all of its rows count. Every other table says nothing."""
+    return {TARGET_PROPERTY: target.name} if target.dead else {}
