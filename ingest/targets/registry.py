@@ -9,10 +9,12 @@ from ingest.model.names import TARGET_PROPERTY
 from ingest.targets.append_only import AppendOnly
 from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
+from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import Said, Target, Unfit
 
 TARGETS: tuple[Target, ...] = (
     AppendOnly(),
+    SoftDeletes(),
     Multiset(),
     Mirror(),
 )

@@ -226,3 +226,59 @@ SCENARIOS: dict[str, Scenario] = {
         [[truncate(60)], [truncate(61), insert(70, 1, "n")]], [[], [(1, "n")]]
     ),
 }
+
+_SOFT = {"tables": {"d.t?": {"deletes": "soft"}}}
+
+SCENARIOS |= {
+    "a_row_that_is_deleted_softly_is_kept_and_an_insert_makes_it_live": Scenario(
+        [[A], [delete(30, 1, "a"), insert(31, 2, "x")], [insert(40, 1, "z")]],
+        [[(1, "a")], [(2, "x")], [(1, "z"), (2, "x")]],
+        dead=[[], [(1, "a", 30)], []],
+        settings=_SOFT,
+        crashes={1: "table_committed"},
+    ),
+    "a_soft_delete_of_a_row_that_is_not_there_is_kept_and_nothing_older_brings_it_back": Scenario(
+        [[insert(5, 2, "x"), delete(30, 1, "b")], [A, B], [insert(31, 1, "n")]],
+        [[(2, "x")], [(2, "x")], [(1, "n"), (2, "x")]],
+        dead=[[(1, "b", 30)], [(1, "b", 30)], []],
+        settings={**_SOFT, "dedup": {"by": "watermark"}},
+    ),
+    "a_change_older_than_a_soft_delete_stays_away_from_it": Scenario(
+        [[A], [delete(30, 1, "b")], [A, B]],
+        [[(1, "a")], [], []],
+        dead=[[], [(1, "b", 30)], [(1, "b", 30)]],
+        settings={**_SOFT, "dedup": {"by": "watermark"}},
+    ),
+    "a_truncate_deletes_softly_what_stood_before_it_also_in_its_own_batch": Scenario(
+        [
+            [A, insert(12, 2, "x"), delete(13, 2, "x")],
+            [insert(14, 3, "y"), truncate(60), insert(61, 4, "m"), truncate(62)],
+            [insert(70, 1, "n")],
+        ],
+        [[(1, "a")], [], [(1, "n")]],
+        dead=[
+            [(2, "x", 13)],
+            [(1, "a", 60), (2, "x", 13), (3, "y", 60), (4, "m", 62)],
+            [(2, "x", 13), (3, "y", 60), (4, "m", 62)],
+        ],
+        settings=_SOFT,
+        crashes={1: "step_committed"},
+    ),
+    "rows_that_a_newer_snapshot_does_not_find_are_deleted_softly": Scenario(
+        [[read(5, 1, "a"), read(5, 2, "b")], [read(15, 2, "b", 2)], [insert(30, 3, "c")]],
+        [[(1, "a"), (2, "b")], [(1, "a"), (2, "b")], [(2, "b"), (3, "c")]],
+        dead=[[], [], [(1, "a", 15)]],
+        snapshots=[5, 15],
+        settings=_SOFT,
+    ),
+    "a_key_that_is_given_up_is_deleted_softly_and_taken_again_is_live": Scenario(
+        [
+            [A],
+            [delete(50, 1, "a"), insert(51, 3, "a")],
+            [change("delete", 60, (3, "a")), change("insert", 60, None, (3, "z"))],
+        ],
+        [[(1, "a")], [(3, "a")], [(3, "z")]],
+        dead=[[], [(1, "a", 50)], [(1, "a", 50)]],
+        settings=_SOFT,
+    ),
+}

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from ingest.model.position import Position
 from ingest.model.specification import Row, as_of, change_log, history
+from ingest.targets.target import Target as Kind
 from tests.conformance.histories import History
 
 
@@ -21,6 +23,10 @@ class Targets(Protocol):
     def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None: ...
     def settle(self) -> None: ...
     def content(self, index: int) -> Counter[Row]: ...
+
+
+class Dead(Protocol):
+    def dead(self, index: int) -> Counter[tuple[Row, Position]]: ...
 
 
 def mirror_conforms(drawn: History, target: Target) -> None:
@@ -49,6 +55,17 @@ def mirrors_conform(drawn: Sequence[History], target: Targets) -> None:
     target.settle()
     for n, one in enumerate(drawn):
         assert target.content(n) == one.final, f"table {n} at the end"
+
+
+def kept_conforms(drawn: Sequence[History], kept_as: Kind, targets: Dead) -> None:
+    """Rows that stand in a table and do not count are those that its target's specification keeps. Of one partition and
+    one snapshot: what was there before a newer snapshot, or came late from another partition, need not be kept.
+    """
+    for n, one in enumerate(drawn):
+        if one.partitions == 1 and len(one.snapshots) == 1:
+            changes = (record.change for record in one.records[0])
+            wanted = Counter(kept_as.holds(changes, one.snapshots[-1]).kept.values())
+            assert targets.dead(n) == wanted, f"table {n} keeps"
 
 
 def _truth_so_far(drawn: History, end: int) -> Counter[Row] | None:

@@ -24,6 +24,7 @@ from ingest.model.manifest import HighWater
 from ingest.model.specification import row
 from ingest.start import start_decision
 from ingest.targets import mirror, multiset_rows
+from ingest.targets.soft_deletes import SoftDeletes
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import SCENARIOS, SNAPSHOT, change, delete, insert, read, truncate
 from tests.conformance.targets import ENGINE, SparkTarget
@@ -254,6 +255,61 @@ MUTANTS = [
         "without_void",
         lambda original: lambda found: [replace(one, void=bool(one.wipe)) for one in found],
         "what_follows_a_truncate_of_older_rows_in_its_batch_is_applied",
+    ),
+    Mutant(
+        "a soft delete removes its row",
+        SoftDeletes,
+        "plan",
+        _plan(delete_when="s._ingest.op = 'd'", update_when="s._ingest.op <> 'd'"),
+        "a_row_that_is_deleted_softly_is_kept_and_an_insert_makes_it_live",
+        engine=REWRITES,
+    ),
+    Mutant(
+        "a soft delete of an absent row is not kept",
+        SoftDeletes,
+        "plan",
+        _plan(insert_when="s._ingest.op <> 'd'"),
+        "a_soft_delete_of_a_row_that_is_not_there_is_kept_and_nothing_older_brings_it_back",
+        engine="spark",
+    ),
+    Mutant(
+        "a soft delete of a row that no file may hold is not kept",
+        SoftDeletes,
+        "removing",
+        lambda _: frozenset("d"),
+        "a_soft_delete_of_a_row_that_is_not_there_is_kept_and_nothing_older_brings_it_back",
+        engine=DRIVER,
+    ),
+    Mutant(
+        "no guard by the row's own position under soft deletes",
+        SoftDeletes,
+        "plan",
+        _plan(update_when="true"),
+        "a_change_older_than_a_soft_delete_stays_away_from_it",
+        engine=REWRITES,
+    ),
+    Mutant(
+        "a truncate removes what it should mark",
+        SoftDeletes,
+        "truncated",
+        lambda _: mirror.Mirror.truncated,
+        "a_truncate_deletes_softly_what_stood_before_it_also_in_its_own_batch",
+    ),
+    Mutant(
+        "a truncate makes void what it should mark",
+        row_fates,
+        "without_void",
+        lambda original: lambda found, _: original(found, mirror.Mirror()),
+        "a_truncate_deletes_softly_what_stood_before_it_also_in_its_own_batch",
+    ),
+    Mutant(
+        "a truncate marks anew what was deleted before it",
+        SoftDeletes,
+        "truncated",
+        lambda original: (
+            lambda self, at: replace(original(self, at), where=f"_ingest.position < {at.sql()}")
+        ),
+        "a_truncate_deletes_softly_what_stood_before_it_also_in_its_own_batch",
     ),
     Mutant(
         "identical rows count once",

@@ -1,13 +1,15 @@
 """The same suite, unmodified, on the job itself: Spark, Delta, crashes and restarts."""
 
 import os
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conformance.histories import histories
-from tests.conformance.suite import mirrors_conform
+from ingest.targets import registry
+from tests.conformance.histories import histories, history
+from tests.conformance.suite import kept_conforms, mirrors_conform
 from tests.conformance.targets import SparkTarget
 
 DRAWN = int(os.environ.get("INGEST_SPARK_HISTORIES", "8"))
@@ -35,5 +37,30 @@ def test_mirrors_on_spark_and_delta_are_what_the_source_holds(
         mirrors_conform(drawn, target)
         CONFORMED.extend(drawn)
         print(f"{len(CONFORMED)} histories conform", flush=True)
+    finally:
+        target.remove()
+
+
+KEEPING = [one for one in registry.TARGETS if one.dead]
+ASKED = {"soft_deletes": {"deletes": "soft"}}
+"""How the pipeline file asks for them."""
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("kept_as", KEEPING, ids=lambda one: one.name)
+@pytest.mark.parametrize("engine", ["spark", "delta-rs", "deletion-vectors"])
+@SLOW
+@given(seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=4, unique=True))
+def test_what_counts_is_what_the_source_holds_and_the_rest_is_what_the_target_keeps(
+    spark, tmp_path_factory, engine, kept_as, seeds
+):
+    # By seed: the first history that Hypothesis draws is the simplest one, and by default there is no second.
+    drawn = [history(random.Random(seed), keyed=True) for seed in seeds]
+    folder = tmp_path_factory.getbasetemp()
+    tables = {"d.*": ASKED[kept_as.name]}
+    target = SparkTarget(spark, folder, *drawn, spark={"merge_engine": engine}, tables=tables)
+    try:
+        mirrors_conform(drawn, target)
+        kept_conforms(drawn, kept_as, target)
     finally:
         target.remove()
