@@ -28,7 +28,7 @@ def plan_table(plan: PipelinePlan) -> Group:
     }
     parts.append(Text(f"connector  {does[plan.connector.action]}"))
     parts += _merges(plan)
-    parts += [Text(f"target     {name} is {target}") for name, target in plan.targets.items()]
+    parts += [Text(f"target     {name}: {target}") for name, target in plan.targets.items()]
     if not plan.effects:
         parts.append(Text("lake       nothing is pending"))
         return Group(*parts)

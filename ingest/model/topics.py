@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from ingest.model.errors import IngestError
@@ -64,6 +65,7 @@ class Pattern:
         )
 
 
+@cache
 def parse_pattern(text: str) -> Pattern:
     """``'shop.*'``, ``'!shop.tmp_?'``, ``'`my.db`.`a*b`'``. Raises ``ValueError``."""
     excludes = text.startswith("!")

@@ -38,9 +38,9 @@ def unfit(said: Said, *, keyed: bool) -> Unfit | None:
 
 def noted(properties: Mapping[str, str], *, keyed: bool) -> Target:
     """The target that a table of the lake was last written by, as far as readers must know: see :func:`note`."""
-    name = properties.get(TARGET_PROPERTY)
-    plain = next(one for one in TARGETS if one.plain and one.keyed == keyed)
-    return next((one for one in TARGETS if one.name == name), plain)
+    name, alike = properties.get(TARGET_PROPERTY), [one for one in TARGETS if one.keyed == keyed]
+    plain = next(one for one in alike if one.plain)
+    return next((one for one in alike if one.name == name), plain)
 
 
 def note(target: Target) -> dict[str, str]:

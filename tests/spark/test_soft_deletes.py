@@ -7,6 +7,9 @@ from deltalake import DeltaTable
 from ingest.batch import row_fates
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.model.errors import IngestError
+from ingest.observe.audit import Audit, _Table
+from ingest.schema.mysql_types import Column
+from ingest.targets.target import live_rows
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
@@ -191,6 +194,27 @@ def test_a_table_without_a_key_is_refused_with_what_to_do_and_nothing_is_lost(op
         lake.follow(source)
     assert "d.bag cannot be kept as the pipeline file says" in str(raised.value)
     assert not (lake.path / "d" / "bag").exists()
+
+
+def test_the_audit_compares_live_rows(opened):
+    lake, source = opened(), Source()
+    orders = orders_of(source)
+    orders.delete(1)
+    lake.follow(source)
+    path = str(lake.path / "d" / "orders")
+    held = LakeTable(lake.session, path).describe()
+    columns = tuple(map(Column.from_json, orders.columns.values()))
+    audit = Audit(lake.pipeline, lake.session, print)
+
+    def counted(live):
+        given = _Table(orders.name, columns, columns[:1], path, held.version, live, outlives=False)
+        buckets = audit._lake_sums([given])["d.orders"]
+        return sum(rows for rows, _, _ in buckets.values()), len(
+            audit._lake_rows(given, [*buckets])
+        )
+
+    assert counted(live_rows(held.target)) == (2, 2)
+    assert counted("true") == (3, 3)
 
 
 def test_a_table_says_that_not_all_of_its_rows_count(opened):

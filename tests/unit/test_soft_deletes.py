@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ingest.batch import row_fates
 from ingest.batch.row_fates import Was
+from ingest.cli.plans import plan_table
 from ingest.config import pipeline_file
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.delta_sql import queried
@@ -26,8 +27,10 @@ from ingest.model.position import Position
 from ingest.model.specification import Change, row
 from ingest.model.topics import TableId
 from ingest.observe.lake_plan import HeldTable, effects, of_targets
+from ingest.observe.pipeline_plan import PipelinePlan, _held, _key
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Step
+from ingest.source.connector import Plan
 from ingest.targets import registry
 from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
@@ -148,6 +151,30 @@ def test_the_plan_says_that_dead_rows_go_with_their_key():
         (effect,) = effects(catalog, {"d.t": state}, {"d.t": replace(HELD, target=target)})
         assert effect.costs == costs
         assert (SOFT.ends in effect.sentence) == bool(target.dead)
+
+
+def test_the_plan_names_what_is_not_simply_mirrored():
+    plan = PipelinePlan(Plan("nothing", ()), (), {}, {"shop.orders": "soft_deletes"})
+    said = [str(part) for part in plan_table(plan).renderables]
+    assert "target     shop.orders: soft_deletes" in said
+    assert plan.as_json()["targets"] == {"shop.orders": "soft_deletes"}
+
+
+def test_the_plan_reads_off_a_table_what_it_is_kept_as_and_its_key(tmp_path):
+    said = {"ingest.key": '["id"]', "ingest.target": "soft_deletes"}
+    DeltaTable.create(
+        tmp_path, Schema.from_arrow(_SCHEMA), configuration=said, raise_if_key_not_exists=False
+    )
+    held = _held(str(tmp_path))
+    assert (held.target.name, held.key, held.multiset) == ("soft_deletes", ("id",), False)
+    catalog = Catalog()
+    assert _key(catalog, "d.t", held) == (
+        "id",
+    )  # a unique key, which Debezium takes for the primary key
+    catalog.add(record(5, "CREATE", [ID, V]), 0)
+    assert _key(catalog, "d.t", held) == ("id",)
+    catalog.add(record(20, "ALTER", [ID, V], "ALTER TABLE t DROP PRIMARY KEY", key=()), 0)
+    assert _key(catalog, "d.t", held) == ()
 
 
 def test_the_plan_refuses_what_a_table_cannot_be():

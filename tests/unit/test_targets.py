@@ -64,6 +64,13 @@ def test_a_table_of_before_there_was_a_note_is_the_plain_one():
     assert registry.noted({TARGET_PROPERTY: "mirror"}, keyed=True).name == "mirror"
 
 
+def test_a_note_from_before_a_table_lost_its_key_says_nothing():
+    for target in registry.TARGETS:
+        noted = registry.noted({TARGET_PROPERTY: target.name}, keyed=not target.keyed)
+        assert noted.plain
+        assert noted.keyed != target.keyed
+
+
 @EACH
 def test_every_clause_of_a_merge_by_key_is_guarded_by_the_order(target):
     if target.keyed:
