@@ -87,7 +87,7 @@ def test_no_other_module_writes_a_reason_s_sentence(reason):
         for path in (ROOT / "ingest").rglob("*.py")
         if f'"{part}' in (text := path.read_text(encoding="utf-8")) or f'{part}"' in text
     }
-    assert named == {"ingest/model/reasons.py"}
+    assert named <= {"ingest/model/reasons.py"}
 
 
 def test_only_a_row_that_is_not_there_to_remove_is_beyond_a_replay():
