@@ -1,6 +1,6 @@
 """One column's values in the driver: from the type its JSON was parsed with to the lake's type, by Arrow.
 
-What ``row_images.value`` says in Spark's columns; the two are held equal by a law (tests/spark/test_in_driver.py). Where they
+What ``row_images.value`` says in Spark's columns; the two are held equal by a law (tests/spark/arrow/test_in_driver.py). Where they
 might differ, and wherever a value does not fit, this one refuses, and Spark reads the changes. Pure.
 """
 

@@ -1,6 +1,6 @@
 """JSON documents in MySQL's own text, one by one in Python: what ``mysql_json`` says in Spark's columns.
 
-The two are held equal by a law (tests/spark/test_in_driver.py). Pure.
+The two are held equal by a law (tests/spark/arrow/test_in_driver.py). Pure.
 """
 
 from __future__ import annotations

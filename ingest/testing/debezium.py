@@ -1,6 +1,6 @@
 """Records as Debezium 3.6 writes them to Kafka, in the settings of ``connect/mysql-connector.yaml``. Pure.
 
-``tests/integration/test_types.py`` and ``tests/spark/test_in_driver.py`` hold the text against the real one.
+``tests/integration/test_types.py`` and ``tests/spark/arrow/test_in_driver.py`` hold the text against the real one.
 """
 
 from __future__ import annotations

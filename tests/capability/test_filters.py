@@ -87,7 +87,7 @@ OLD = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
 def test_filters_of_a_lake_that_an_earlier_commit_filled_find_every_row_once_it_is_put_right(
     tmp_path,
 ):
-    """What the first start commits to it (tests/spark/test_upgrade.py has the whole start)."""
+    """What the first start commits to it (tests/spark/start/test_upgrade.py has the whole start)."""
     with tarfile.open(OLD) as archive:
         archive.extractall(tmp_path, filter="data")
     path = tmp_path / "lake" / "old" / "exact"

@@ -18,7 +18,7 @@ from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines.merge_on_read import mark
 from ingest.schema import evolution
 from tests.outside.packages import installed
-from tests.spark.test_evolve import column, version
+from tests.spark.lake.test_evolution import column, version
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,7 +21,7 @@ from ingest.maintenance.file_layout import Rewrite
 from ingest.maintenance.schedule import Maintenance
 from ingest.model.names import quoted_for_delta_rs
 from ingest.targets import mirror
-from tests.spark.test_direct import (
+from tests.spark.lake.test_delta_rs_table import (
     APP,
     EVERY_TYPE,
     KEYS,

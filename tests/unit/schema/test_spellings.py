@@ -21,7 +21,7 @@ from ingest.schema.evolution import Held, InPlace, Nothing
 from ingest.schema.mysql_types import Column, Kind, UnknownType, column_type
 from ingest.schema.pending_ddl import pending, without_changes
 from ingest.schema.steps import steps
-from tests.unit.test_catalog_and_steps import column, record
+from tests.unit.schema.test_catalog_and_steps import column, record
 
 T = TableId("d", "t")
 ID = Column("id", "INT", None, None, optional=False)

@@ -30,7 +30,7 @@ from tests.conformance.targets import Crash
 from tests.outside.log import Log
 from tests.support.binlog import PlainLog
 
-DATA = Path(__file__).parents[1] / "data" / "lake_b51fb81.tar.gz"
+DATA = Path(__file__).parents[2] / "data" / "lake_b51fb81.tar.gz"
 KEYLESS = ("moments", "ratios", "days", "notes")
 COLUMNS = {
     "exact": [("id", "BIGINT UNSIGNED", None), ("at", "DATETIME", 6), ("seen", "TIMESTAMP", 6)],

@@ -36,8 +36,8 @@ from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import live_rows
-from tests.unit.test_config import GOOD
-from tests.unit.test_lake_plan import HELD, ID, V, record
+from tests.unit.config.test_pipeline_file import GOOD
+from tests.unit.observe.test_lake_plan import HELD, ID, V, record
 
 SOFT, HARD = SoftDeletes(), Mirror()
 VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", (), ("id",), "")

@@ -25,7 +25,7 @@ def test_the_outside_reader_imports_nothing_of_ours():
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert done.stdout.strip() == "[]"
 

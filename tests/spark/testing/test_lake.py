@@ -20,7 +20,7 @@ from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 KINDS = {
     "i": ("INT", -1),

@@ -7,7 +7,7 @@ import pytest
 from ingest.model import reasons
 from ingest.model.reasons import GAPS, QUARANTINED, RESTARTS, SET_ASIDE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS)
 
 STORED = [

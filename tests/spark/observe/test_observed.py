@@ -11,7 +11,7 @@ from ingest.sample import values
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import delete, insert, update
 from tests.conformance.targets import SparkTarget
-from tests.spark.test_held_back import unreadable
+from tests.spark.lake.test_held_back import unreadable
 
 SECRET = next(
     value.json
