@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ingest.batch import table_applier
+from ingest.batch import row_fates, table_applier
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import STEP_BITS, Marker
@@ -64,7 +64,7 @@ def test_steps_that_are_numbered_anew_where_others_are_left_out_are_noticed(spar
     def renumbered(found):
         return [replace(one, number=number) for number, one in enumerate(without_void(found))]
 
-    with pytest.raises(AssertionError), patch.object(table_applier, "without_void", renumbered):
+    with pytest.raises(AssertionError), patch.object(row_fates.steps, "without_void", renumbered):
         begun_and_finished(spark, tmp_path, keyed=False, dies_at=5)
 
 
@@ -80,7 +80,7 @@ def begun_and_finished(spark, tmp_path, keyed, dies_at):
             raise Crash
 
     with (
-        patch.object(table_applier, "without_void", list),
+        patch.object(row_fates.steps, "without_void", list),
         patch.object(table_applier, "reached", reached),
     ):
         try:
