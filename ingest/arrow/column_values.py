@@ -30,7 +30,7 @@ _JSON = {
     "decimal(20,0)": pa.uint64(),  # a BIGINT UNSIGNED; Arrow takes decimals from texts alone
 }
 
-READABLE = frozenset(Kind) - {Kind.GEOMETRY, Kind.GARBLED}
+READABLE = frozenset(Kind) - {Kind.GEOMETRY, Kind.GARBLED, Kind.LOST}
 """Kinds that are read here."""
 
 
@@ -75,7 +75,7 @@ def value(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
     if kind.kind in _CAST:
         return pc.cast(raw, delta_type(kind.delta))
     if kind.kind is Kind.BINARY:
-        return _of_each(raw, lambda text: b64decode(text, validate=True), pa.binary())
+        return _of_each(raw, lambda text: _bytes(text, kind), pa.binary())
     if kind.kind is Kind.BITS:
         return _of_each(raw, lambda text: b64decode(text, validate=True)[::-1], pa.binary())
     if kind.kind is Kind.DATETIME:
@@ -117,6 +117,10 @@ def _marked(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
         raise UnfitError("a label that a snapshot has not marked")
     read = pc.if_else(none, None, pc.utf8_slice_codeunits(raw, 1))
     return pc.if_else(streamed, _of_each(raw, lambda text: _label(text, kind)), read)
+
+
+def _bytes(text: str, kind: ColumnType) -> bytes:
+    return b64decode(text, validate=True).ljust(kind.padded, b"\0")
 
 
 def _label(text: str, kind: ColumnType) -> str:

@@ -179,6 +179,8 @@ def _row_reason(image: Column, raw: Column, schema: RowSchema) -> Column:
     )
     for name, kind in schema.columns:
         field = raw.getField(name)
+        if kind.kind is Kind.LOST:
+            reason = reason.when(F.lit(True), F.lit(reasons.NOT_SENT.of(column=repr(name))))
         if kind.marked:
             reason = reason.when(_unread(field), F.lit(reasons.UNREAD_LABEL.of(column=repr(name))))
         if kind.kind in _CAN_FAIL:
@@ -227,8 +229,14 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
     if column.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.TIMESTAMP):
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
-        return F.try_to_binary(raw, F.lit("base64"))
-    if column.kind is Kind.GARBLED:
+        found = F.try_to_binary(raw, F.lit("base64"))
+        short = F.length(found) < column.padded
+        return (
+            F.when(short, F.rpad(found, column.padded, F.unhex(F.lit("00")))).otherwise(found)
+            if column.padded
+            else found
+        )
+    if column.kind in (Kind.GARBLED, Kind.LOST):
         return F.lit(None).cast(column.delta)
     if column.kind is Kind.TRUTH:
         return raw.cast(column.delta)

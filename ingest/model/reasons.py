@@ -148,6 +148,11 @@ UNREAD_LABEL = Reason(
     _NOT_APPLIED,
     "`ingest resync` the table",
 )
+NOT_SENT = Reason(
+    "Debezium does not send the values of column {column}, a FLOAT4; the table is taken again by itself",
+    _NOT_APPLIED,
+    "nothing where MySQL has GTIDs; else `ingest resync FILE --all`, and write FLOAT",
+)
 DOES_NOT_FIT = Reason("the value of column {column} does not fit {type}", _NOT_APPLIED, _NOT_OURS)
 EPOCH_DATE = Reason(
     "column {column} holds 1970-01-01, which Debezium writes for the zero date, too; "
@@ -178,7 +183,15 @@ BEHIND = Reason(
 )
 QUARANTINED = (
     *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, NO_AFTER, NO_BEFORE, NOT_ITS_TYPE),
-    *(OTHER_COLUMNS, UNREAD_LABEL, DOES_NOT_FIT, EPOCH_DATE, ZERO_DATE_KEY, UPDATE_OF_A_LOG),
+    *(
+        OTHER_COLUMNS,
+        UNREAD_LABEL,
+        NOT_SENT,
+        DOES_NOT_FIT,
+        EPOCH_DATE,
+        ZERO_DATE_KEY,
+        UPDATE_OF_A_LOG,
+    ),
     *(ABSENT, BEHIND),
 )
 

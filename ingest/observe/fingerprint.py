@@ -19,6 +19,9 @@ BUCKETS = 256
 """Chunks of a table, by hash of the key: MySQL's collation order is not Spark's."""
 
 
+_ZEROFILLED = (Kind.INTEGER, Kind.UNSIGNED_BIGINT, Kind.DECIMAL, Kind.WIDE_DECIMAL)
+
+
 def mysql_text(column: Column) -> str:
     """SQL for a column's canonical text, as utf8mb4."""
     name, kind = quoted(column.name), column_type(column).kind
@@ -27,7 +30,8 @@ def mysql_text(column: Column) -> str:
         Kind.ENUM: f"CONVERT({name} USING utf8mb4)",
         Kind.SET: f"CONVERT({name} USING utf8mb4)",
         Kind.YEAR: f"CAST({name} + 0 AS CHAR)",
-        Kind.INTEGER: f"CAST({name} + 0 AS CHAR)",  # without the zeros of ZEROFILL
+        # Without the zeros of ZEROFILL.
+        **dict.fromkeys(_ZEROFILLED, f"CAST({name} + 0 AS CHAR)"),
         Kind.JSON: f"CAST({name} AS CHAR CHARACTER SET utf8mb4)",
         Kind.BINARY: f"HEX({name})",
         Kind.BOOLEAN: f"CAST({name} + 0 AS CHAR)",

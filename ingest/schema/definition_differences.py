@@ -28,6 +28,7 @@ class Told:
 _WORDS = {
     Kind.TRUTH: "comes as true or false, and MySQL's is a number",
     Kind.ROUGH: "comes cut to single precision",
+    Kind.LOST: "comes as NULL",
     Kind.GARBLED: "comes as text, and MySQL's is bytes",
 }
 

@@ -159,7 +159,7 @@ def _came_otherwise(old: Column | None, new: Column) -> bool:
     """
     if old is None or column_type(new).kind is column_type(old).kind:
         return False
-    return column_type(old).kind in (Kind.TRUTH, Kind.ROUGH)
+    return column_type(old).kind in (Kind.TRUTH, Kind.ROUGH, Kind.LOST)
 
 
 def _fills_null(old: Column | None, new: Column, key: Sequence[str]) -> bool:
@@ -254,9 +254,9 @@ def _keeps_values(old: Column, new: Column) -> bool:
     return charset and _capacity(old) <= _capacity(new)
 
 
-_ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH})
+_ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH}, {Kind.FLOAT, Kind.LOST})
 """One type to MySQL, in two of Debezium's forms."""
-_ROUNDED = (Kind.FLOAT, Kind.DOUBLE, Kind.ROUGH, Kind.DECIMAL, Kind.WIDE_DECIMAL)
+_ROUNDED = (Kind.FLOAT, Kind.LOST, Kind.DOUBLE, Kind.ROUGH, Kind.DECIMAL, Kind.WIDE_DECIMAL)
 
 
 def _loses_its_sign(old: Column, new: Column) -> bool:

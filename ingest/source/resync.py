@@ -13,7 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -46,7 +46,8 @@ Kind = Literal["INCREMENTAL", "BLOCKING"]
 class Request:
     """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
     the connector's notifications ended then; those of a blocking snapshot do not name the request. ``select``: what a
-    blocking snapshot is to read, where Debezium's own statement would not do.
+    blocking snapshot is to read, where Debezium's own statement would not do. ``sent``: when it was sent last, in
+    seconds since 1970.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Request:
     below: Position
     heard: int = 0
     select: str = ""
+    sent: float = 0.0
 
     def as_json(self) -> str:
         """The text of its file."""
@@ -100,6 +102,7 @@ def request(
                 below,
                 heard,
                 selects.get(table, ""),
+                time.time(),
             )
             for table, why in whys.items()
         ]
@@ -238,7 +241,7 @@ class Requests:
         blocking = [one for one in found if one.kind == "BLOCKING" and not self.is_complete(one)]
         unheard = [one for one in blocking if self._begun < one.heard]
         for one in unheard:  # the next of those that were sent may be about to begin
-            self._sent[one.id] = max(self._sent.get(one.id, time.monotonic()), self._ended)
+            self._sent[one.id] = max(self._sent_at(one), self._ended)
         self._send_if_due(unheard, follows=False)
         pending = [one for one in found if one.kind == "INCREMENTAL"]
         left = [one for one in pending if not self.is_complete(one)]
@@ -257,9 +260,19 @@ class Requests:
         """Whoever asked has sent the first; what ``follows`` it is ours to send."""
         now = time.monotonic()
         at_once = follows and all(one.id not in self._sent for one in asked)
-        waited = [now - self._sent.setdefault(one.id, now) for one in asked]
+        waited = [now - self._sent_at(one) for one in asked]
         if at_once or min(waited, default=0.0) > SEND_AGAIN_AFTER:
             self.send(asked)
+            for one in asked:
+                self.add(replace(one, sent=time.time()))
+
+    def _sent_at(self, one: Request) -> float:
+        """By the monotonic clock; by an earlier process, perhaps. Runs with ``--once`` are shorter than the wait: were it
+        begun anew by each, a request that the connector has not heard would never be sent again. A wall clock that
+        was set costs another wait, or one snapshot too many.
+        """
+        now = time.monotonic()
+        return self._sent.setdefault(one.id, now - max(0.0, time.time() - one.sent))
 
     def _is_started(self, one: Request) -> bool:
         return one.id in self._started and (one.id, _collection(one)) not in self._failed

@@ -112,6 +112,13 @@ _LASTING = (
         "the schema-history topic was deleted: `ingest resync FILE --all` takes every table again",
     ),
     (
+        r"Invalid Java object for schema with type FLOAT64: class java.lang.Float",
+        (
+            "Debezium cannot read a FLOAT4 that has a default: `ingest resync FILE --all` goes on behind the statement, "
+            "since MySQL's own definition says FLOAT; write FLOAT in migrations"
+        ),
+    ),
+    (
         r"null used for required field",
         (
             "a snapshot has brought NULL for a NOT NULL column, as Debezium does with an ENUM or SET of the binary "

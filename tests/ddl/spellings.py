@@ -42,7 +42,7 @@ from tests.support.server import Cli, Server
 DATABASE = "spell"
 OTHERS = ("hidden", "spell_l", "spell_m", "spell_o", "spell_p")
 KNOWN = re.compile(
-    r"BOOL|REAL|ASCII|UNICODE|BYTE|binary|COLLATE|CHARSET|CHARACTER SET|UNIQUE|"
+    r"BOOL|REAL|FLOAT4|ASCII|UNICODE|BYTE|binary|COLLATE|CHARSET|CHARACTER SET|UNIQUE|"
     r"explicit_defaults|SERIAL|ENUM|SET\("
 )
 """What Debezium's reading of a statement is known to differ about."""

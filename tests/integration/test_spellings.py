@@ -17,6 +17,10 @@ MADE = {
     "truth": ("id INT PRIMARY KEY, b BOOLEAN NOT NULL DEFAULT TRUE, c BOOL", "1, 2, -1"),
     # Comes with seven digits of seventeen.
     "real": ("id INT PRIMARY KEY, r REAL, s REAL(20,6) UNSIGNED", "1, -2147482681.5, 2147482681.123457"),
+    # Comes as NULL.
+    "float4": ("id INT PRIMARY KEY, f FLOAT4, g FLOAT4 UNSIGNED", "1, 0.5, 1.5"),
+    # Comes without the zero bytes at its end.
+    "byte": ("id INT PRIMARY KEY, b BINARY, c CHAR BYTE", "1, x'00', x'00'"),
     # Become another type before anybody has looked.
     "looked_at_late": ("id INT PRIMARY KEY, r REAL, b BOOLEAN", "1, 2147482681, 2"),
     # Come by the wrong character set, or as text where MySQL has bytes.
@@ -88,6 +92,7 @@ def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_
     said = (lab.folder / "job.log").read_text()
     assert "comes as true or false" in said
     assert "comes cut to single precision" in said
+    assert "comes as NULL" in said
     assert "its key is (id) to us and () to MySQL" in said
     types = {
         f.name: str(f.type) for f in DeltaTable(str(lab.lake / NAME / "octets")).schema().fields

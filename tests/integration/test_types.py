@@ -45,6 +45,8 @@ DECLARED = {
     "i": "INT",
     "iz": "INT(7) ZEROFILL",
     "iu": "INT UNSIGNED",
+    "biz": "BIGINT UNSIGNED ZEROFILL",
+    "bn1": "BINARY",
     "bi": "BIGINT",
     "biu": "BIGINT UNSIGNED",
     "de": "DECIMAL(10,2)",

@@ -85,7 +85,7 @@ class Cli:
     def once(self, file: Path, **env: str) -> subprocess.CompletedProcess[str]:
         return self("run", str(file), "--once", env=env)
 
-    def until_mended(self, file: Path, seconds: float = 150) -> None:
+    def until_mended(self, file: Path, seconds: float = 300) -> None:
         """Runs until no gap is open and no table is being taken again. A run that ends before the connector has read
         a table leaves that to the next one, so on a busy machine it takes a few.
         """

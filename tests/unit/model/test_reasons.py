@@ -44,6 +44,7 @@ STORED = [
         "column 'n': Debezium cannot read labels of the binary character set by a snapshot of its own; `ingest resync` "
         "takes the table again"
     ),
+    "Debezium does not send the values of column 'c', a FLOAT4; the table is taken again by itself",
     "the value of column 'two\nlines' does not fit decimal(20,0)",
     (
         "column 'd' holds 1970-01-01, which Debezium writes for the zero date, too; say which it is by "

@@ -1,5 +1,8 @@
 """Which request is sent when, and what of Debezium's notifications says that a table was read."""
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from ingest.config.pipeline_file import parse
@@ -49,7 +52,11 @@ lake: {{path: {tmp_path}}}
 """
     found = Wire(parse(text))
     for name in "ab":
-        found.add(Request(f"resync-{name}", f"d.{name}", "INCREMENTAL", Position(0, 1, 5)))
+        found.add(
+            Request(
+                f"resync-{name}", f"d.{name}", "INCREMENTAL", Position(0, 1, 5), sent=time.time()
+            )
+        )
     return found
 
 
@@ -62,7 +69,7 @@ def test_what_waits_is_asked_for_together_once_the_signal_before_is_done(wire):
     assert wire.sent == []  # whoever asked has sent the first
     wire.notifications = [said("STARTED", "resync-a")]
     wire.look()
-    wire.add(Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 6)))
+    wire.add(Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 6), sent=time.time()))
     wire.look()
     assert wire.sent == []
     wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a")]
@@ -117,7 +124,7 @@ def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, m
         said("STARTED", "x", by=initial),
         said("TABLE_SCAN_COMPLETED", "y", "d.c", by=initial),
     ]
-    asked = Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), heard=2)
+    asked = Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), heard=2, sent=time.time())
     wire.add(asked)
     wire.notifications = before
     wire.look()
@@ -139,7 +146,9 @@ INITIAL = "Initial Snapshot"
 
 
 def blocking_one(wire, name="c", heard=0):
-    found = Request(f"resync-{name}", f"d.{name}", "BLOCKING", Position(0, 1, 9), heard=heard)
+    found = Request(
+        f"resync-{name}", f"d.{name}", "BLOCKING", Position(0, 1, 9), heard=heard, sent=time.time()
+    )
     wire.add(found)
     return found
 
@@ -194,3 +203,26 @@ def test_incremental_snapshots_are_not_sent_again_while_a_blocking_one_is_open(w
     ]
     wire.look()
     assert (complete(wire), wire.sent) == (["d.c"], ["d.a d.b"])
+
+
+@pytest.mark.parametrize("ago", [resync.SEND_AGAIN_AFTER + 1, 1e9])
+def test_what_an_earlier_process_has_sent_and_nobody_heard_is_sent_again_by_the_next_at_once(
+    wire, ago
+):
+    """A run with `--once` is shorter than the wait."""
+    asked = {one.id: one for one in wire.open()}
+    for one in asked.values():
+        wire.add(replace(one, sent=one.sent - ago))
+    wire.look()
+    assert wire.sent == ["d.a d.b"]
+    assert all(one.sent >= asked[one.id].sent for one in wire.open()), "and the next waits again"
+    wire._sent.clear()
+    wire.look()
+    assert len(wire.sent) == 1
+
+
+def test_a_wall_clock_that_was_set_back_costs_another_wait_and_no_more(wire):
+    for one in wire.open():
+        wire.add(replace(one, sent=one.sent + 1e6))
+    wire.look()
+    assert wire.sent == []

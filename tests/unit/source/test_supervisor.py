@@ -75,6 +75,7 @@ def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():
         ),
         "but this is no longer available on the server.",
         "Error processing row in a, internal schema size 3, but row size 2 , restart",
+        "Invalid Java object for schema with type FLOAT64: class java.lang.Float for value",
         'Invalid value: null used for required field: "n", schema type: STRING',
     ],
 )
