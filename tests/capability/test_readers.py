@@ -17,6 +17,7 @@ from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines.merge_on_read import mark
 from ingest.schema import evolution
+from ingest.targets.mirror import Mirror
 from tests.outside.packages import installed
 from tests.spark.lake.test_evolution import column, version
 
@@ -136,7 +137,7 @@ def mark_rows(target, changes):
     assert Committer(1).once(
         direct,
         Identity("ingest/p/c/t/m", 1),
-        lambda: mark(direct, rows, ("id",), always=True),
+        lambda: mark(direct, Mirror(), rows, ("id",), always=True),
     )
     assert "deletionVectors" in direct.features()
 
