@@ -230,12 +230,7 @@ def value(raw: Column, column: ColumnType, *, streamed: Column) -> Column:
         return raw.try_cast(column.delta)
     if column.kind is Kind.BINARY:
         found = F.try_to_binary(raw, F.lit("base64"))
-        short = F.length(found) < column.padded
-        return (
-            F.when(short, F.rpad(found, column.padded, F.unhex(F.lit("00")))).otherwise(found)
-            if column.padded
-            else found
-        )
+        return _filled_up(found, column.padded) if column.padded else found
     if column.kind in (Kind.GARBLED, Kind.LOST):
         return F.lit(None).cast(column.delta)
     if column.kind is Kind.TRUTH:
@@ -283,6 +278,12 @@ def _labels(raw: Column, column: ColumnType) -> Column:
         return F.coalesce(F.element_at(known, raw), raw)
     each = F.transform(F.split(raw, ","), lambda one: F.coalesce(F.element_at(known, one), one))
     return F.array_join(each, ",")
+
+
+def _filled_up(value: Column, size: int) -> Column:
+    """With zero bytes at its end, as MySQL keeps a BINARY."""
+    filled = F.rpad(value, size, F.unhex(F.lit("00")))
+    return F.when(F.length(value) < size, filled).otherwise(value)
 
 
 def _big_endian(value: Column) -> Column:
