@@ -23,10 +23,13 @@ from tests.outside.tables import Made
 
 READERS = ("duckdb", "datafusion", "pyarrow", "polars")
 
-OWN = {("pyarrow", "in", "float"), ("pyarrow", "in", "double")}
-"""Where a reader compares otherwise than Python: to pyarrow's ``isin`` a zero with a minus is another number,
-in a bound of a file as well.
-"""
+
+def _its_own(reader: str, one: Predicate) -> bool:
+    """Where a reader compares otherwise than Python: to pyarrow's ``isin`` a zero with a minus is another number. So it
+    misses the zeros of a Parquet file that holds nothing else, whose bounds Parquet wants written as -0.0 and 0.0.
+    """
+    zeros = one.column.kind in {"float", "double"} and any(float(v) == 0 for v in one.values)
+    return reader == "pyarrow" and one.op == "in" and zeros
 
 
 def differences(made: Made, asked: Sequence[Predicate], readers: Iterable[str]) -> list[str]:
@@ -37,7 +40,7 @@ def differences(made: Made, asked: Sequence[Predicate], readers: Iterable[str]) 
             found.append(f"{reader}: {answer['refused']}")
             continue
         for one, rows, right in zip(asked, answer["found"], answer["right"], strict=True):
-            own = (reader, one.op, one.column.kind) in OWN
+            own = _its_own(reader, one)
             if rows is not None and rows != right and not own:
                 found.append(f"{reader}: {one} finds {rows}, not {right}")
             if right != one.right() and not own:
