@@ -56,6 +56,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/python -m tests.ddl.marathon --ledger $(SOAK)/ddl.jsonl
 	@$(BIN)/python -m tests.ddl.columns
 	@$(BIN)/python -m tests.ddl.spellings
+	@$(BIN)/python -m tests.ddl.spelt_values
 	@$(BIN)/python -m tests.kills.resends
 	@$(BIN)/python -m tests.upgrades.lake --go-on
 	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl

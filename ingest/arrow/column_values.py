@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.arrow import json_document
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind
 
 _JSON = {
@@ -111,8 +111,8 @@ def _of_each(raw: pa.Array, act: Callable[[str], Any], into: pa.DataType | None 
 
 def _marked(raw: pa.Array, kind: ColumnType, streamed: pa.Array) -> pa.Array:
     """Labels that a snapshot marks. What it has not marked is no value."""
-    none = pc.fill_null(pc.equal(raw, binary_labels.NULL), False)
-    marked = pc.fill_null(pc.starts_with(raw, binary_labels.LABEL), False)
+    none = pc.fill_null(pc.equal(raw, snapshot_select.NULL), False)
+    marked = pc.fill_null(pc.starts_with(raw, snapshot_select.LABEL), False)
     if not pc.all(pc.or_(streamed, pc.or_(none, marked)), min_count=0).as_py():
         raise UnfitError("a label that a snapshot has not marked")
     read = pc.if_else(none, None, pc.utf8_slice_codeunits(raw, 1))

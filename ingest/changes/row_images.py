@@ -19,7 +19,7 @@ from ingest.changes.envelope import ANY_LENGTH
 from ingest.changes.mysql_json import json_text
 from ingest.model import reasons
 from ingest.model.names import quoted
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.schema.delta_types import struct_json, type_json
 from ingest.schema.mysql_types import RANGES, ColumnType, Kind, column_type
 from ingest.schema.mysql_types import Column as SourceColumn
@@ -257,7 +257,7 @@ def _as_read(raw: Column, column: ColumnType) -> Column:
     """An ENUM's or SET's labels from what a snapshot brings."""
     if not column.marked:
         return raw
-    return F.when(raw != binary_labels.NULL, F.substring(raw, 2, _WHOLE))
+    return F.when(raw != snapshot_select.NULL, F.substring(raw, 2, _WHOLE))
 
 
 _WHOLE = 2**31 - 1
@@ -265,7 +265,7 @@ _WHOLE = 2**31 - 1
 
 def _unread(raw: Column) -> Column:
     """True for a label that a snapshot has not marked, and so not read at all."""
-    marked = raw.startswith(binary_labels.LABEL) | (raw == binary_labels.NULL)
+    marked = raw.startswith(snapshot_select.LABEL) | (raw == snapshot_select.NULL)
     return ~_streamed() & ~F.coalesce(marked, F.lit(False))
 
 

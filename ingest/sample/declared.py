@@ -9,7 +9,8 @@ from functools import lru_cache
 from ingest.schema.mysql_types import normalised
 
 _DECLARED = re.compile(
-    r"""(?isx)^\s*(?P<name>[a-z]+[a-z0-9]*(?:\s+(?:precision|varying|varchar|varbinary|char)\b)?)
+    r"""(?isx)^\s*(?P<name>(?:(?:national|long)\s+(?:var)?char(?:acter)?\b
+        |[a-z]+[a-z0-9]*(?:\s+(?:precision|varbinary)\b)?)(?:\s+varying\b)?)
     \s*(?:\((?P<inner>(?:'(?:[^'\\]|''|\\.)*'|[^)'])*)\))?(?P<rest>.*)$"""
 )
 _LABEL = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
@@ -46,7 +47,7 @@ class Declared:
 
     @property
     def marked(self) -> bool:
-        """True for labels that a snapshot marks (``binary_labels``)."""
+        """True for labels that a snapshot marks (``snapshot_select``)."""
         return self.name in ("ENUM", "SET") and self.charset == "binary"
 
     def holds(self, text: str) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ingest.sample.declared import Declared
 from ingest.sample.texts import quoted
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.schema.mysql_types import streamed_labels
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
@@ -65,5 +65,5 @@ def drawn_labels(rng: random.Random, of: Declared) -> tuple[str, str, str, str]:
 
 def _set(of: Declared, labels: tuple[tuple[str, str], ...]) -> tuple[str, str, str, str]:
     shown, streamed = (",".join(one[which] for one in labels) for which in (0, 1))
-    mark = binary_labels.LABEL if of.marked else ""
+    mark = snapshot_select.LABEL if of.marked else ""
     return quoted(shown), streamed, shown, mark + shown

@@ -25,7 +25,7 @@ from ingest.sample.documents import DOCUMENTS, Document, drawn_document
 from ingest.sample.geometries import drawn_geometry
 from ingest.sample.json_forms import base64_text, geometry_json
 from ingest.sample.labels import drawn_labels, every_label, labels_with_a_character_lost
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.schema.mysql_types import GEOMETRIES
 
 QUARANTINE = "quarantine"
@@ -102,7 +102,7 @@ def null(kind: str) -> Value:
     return NO_LABEL if declared(kind).marked else NULL
 
 
-NO_LABEL = Value("NULL", None, None, binary_labels.NULL)
+NO_LABEL = Value("NULL", None, None, snapshot_select.NULL)
 """NULL in a column whose labels a snapshot marks."""
 
 

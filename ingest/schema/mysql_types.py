@@ -65,7 +65,7 @@ class ColumnType:
     padded: int = 0
     """Of a BINARY: bytes that zeros fill it up to, where Debezium does not."""
     marked: bool = False
-    """Of an ENUM or SET: a snapshot marks its labels (``binary_labels``)."""
+    """Of an ENUM or SET: a snapshot marks its labels (``snapshot_select``)."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
 from ingest.model.topics import captured, include_expression
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.source import mysql
 from ingest.source.mysql import Reached
 
@@ -196,20 +196,20 @@ class Connector:
         _again_while(lambda status: status is not None, 100, 0.1)(self.status)
 
     def _wanted(self, current: Mapping[str, str] | None) -> dict[str, str]:
-        """What is desired, and how its snapshot reads tables with labels of the binary character set. As long as that
-        snapshot is to come or may begin again, MySQL says which these are; later they stay as they are, since a change
-        would restart the connector for nothing.
+        """What is desired, and how its snapshot reads tables that need a statement of ours. As long as that snapshot is to
+        come or may begin again, MySQL says which these are; later they stay as they are, since a change would restart the
+        connector for nothing.
         """
         wanted = desired(self.pipeline)
-        if binary_labels.SETTING in wanted:  # the pipeline file's own
+        if snapshot_select.SETTING in wanted:  # the pipeline file's own
             return wanted
         if not is_snapshotting(self.offset()):
-            return wanted | binary_labels.of_settings(current or {})
+            return wanted | snapshot_select.of_settings(current or {})
         source = self.pipeline.source
         with mysql.connected(source) as cursor:
-            known = mysql.binary_labels(cursor)
+            known = mysql.own_selects(cursor)
         taken = {table: known[table] for table in captured(known, source.tables)}
-        return wanted | binary_labels.settings(taken)
+        return wanted | snapshot_select.settings(taken)
 
     def _current(self) -> dict[str, str] | None:
         return self._call("GET", f"/connectors/{self.name}/config", absent_ok=True)

@@ -16,9 +16,9 @@ from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import file_number
 from ingest.model.topics import TableId, captured
-from ingest.schema.binary_labels import Labelled
 from ingest.schema.definition_differences import Told
 from ingest.schema.mysql_types import Column
+from ingest.schema.snapshot_select import OwnSelect
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -370,21 +370,21 @@ def keyed(cursor: Cursor) -> set[TableId]:
     return {TableId(str(row[0]), str(row[1])) for row in cursor.fetchall()}
 
 
-def binary_labels(cursor: Cursor) -> dict[TableId, Labelled]:
-    """Every table with columns of ENUM or SET in the binary character set, for which the information schema names none."""
+def own_selects(cursor: Cursor) -> dict[TableId, OwnSelect]:
+    """Every table that a snapshot is to read by a statement of ours. For the binary character set the information schema
+    names none.
+    """
     cursor.execute(
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME IS NULL, "
-        "EXTRA LIKE '%INVISIBLE%' FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('enum', 'set') OR EXTRA LIKE '%INVISIBLE%' "
+        "DATA_TYPE = 'decimal' AND COLUMN_TYPE LIKE '%zerofill', EXTRA LIKE '%INVISIBLE%' FROM information_schema.COLUMNS "
+        "WHERE DATA_TYPE IN ('enum', 'set', 'decimal') OR EXTRA LIKE '%INVISIBLE%' "
         "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
     )
-    labels: dict[TableId, list[str]] = {}
-    invisible: dict[TableId, list[str]] = {}
-    for database, name, column, is_label, is_invisible in cursor.fetchall():
-        table = TableId(str(database), str(name))
-        for found, holds in ((labels, is_label), (invisible, is_invisible)):
-            if holds:
-                found.setdefault(table, []).append(str(column))
-    return {
-        table: Labelled(tuple(columns), tuple(invisible.get(table, ())))
-        for table, columns in labels.items()
-    }
+    found: dict[TableId, tuple[list[str], ...]] = {}
+    for database, name, column, *holds in cursor.fetchall():
+        lists = found.setdefault(TableId(str(database), str(name)), ([], [], []))
+        for columns, is_one in zip(lists, holds, strict=True):
+            if is_one:
+                columns.append(str(column))
+    made = {table: OwnSelect(*map(tuple, lists)) for table, lists in found.items()}
+    return {table: one for table, one in made.items() if one.labels or one.zero_filled}

@@ -26,7 +26,8 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
+from ingest.schema.snapshot_select import OwnSelect
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
 
@@ -83,10 +84,10 @@ def request(
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
-        labels = mysql.binary_labels(cursor)
-        selects = {t: binary_labels.statement(t, labels[t]) for t in named if t in labels}
+        own = mysql.own_selects(cursor)
+        selects = {t: snapshot_select.statement(t, own[t]) for t in named if t in own}
         keys = {t: mysql.primary_key(cursor, t) for t in named}
-        whys = {t: _why_blocking(keys[t], anew=anew, marked=t in labels) for t in named}
+        whys = {t: _why_blocking(keys[t], anew=anew, own=own.get(t)) for t in named}
         if any(whys.values()):
             mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
@@ -115,12 +116,12 @@ def request(
     return made
 
 
-def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:
+def _why_blocking(key: tuple[str, ...], *, anew: bool, own: OwnSelect | None) -> str:
     """What is asked for, where it has to be a blocking snapshot; empty where an incremental one does."""
     why = {
         "with its definition": anew,
         "as it has no key": not key,
-        "as it has labels of the binary character set, which Debezium reads in no other": marked,
+        f"as it has {own.why if own else ''}, which Debezium reads in no other": own is not None,
     }
     reasons = [reason for reason, holds in why.items() if holds]
     return f"a blocking snapshot, {reasons[0]}; {_WAITS}" if reasons else ""
@@ -346,7 +347,7 @@ def _collection(one: Request) -> str:
 
 
 def _listed(one: Request) -> str | None:
-    return binary_labels.listed(TableId.parse(one.table))
+    return snapshot_select.listed(TableId.parse(one.table))
 
 
 def signal_topic(pipeline: Pipeline) -> str:

@@ -2,7 +2,7 @@
 
 Three things. Contents of rows in tables without a key that were hashed in another way (``multiset_rows.content``): a change
 of such a row would not find it. Statistics that do not contain every value of their file. Both are put right before
-the first batch, under the lease. And labels that a snapshot read as NULL (``binary_labels``): only the source has
+the first batch, under the lease. And labels that a snapshot read as NULL (``snapshot_select``): only the source has
 them, so their tables are taken again. What is to be done is read off the tables themselves, so a crash in the middle
 is followed by the rest; that all is done stands in a file of the lake, and a start that finds it looks only at tables
 that were restored since, which brings the old state back.

@@ -12,7 +12,7 @@ from typing import Any
 from ingest.sample import moments
 from ingest.sample.json_forms import base64_text
 from ingest.sample.values import NO_LABEL, NULL, Value, exact
-from ingest.schema import binary_labels
+from ingest.schema import snapshot_select
 from ingest.schema.mysql_types import Column, ColumnType, Kind, column_type
 
 
@@ -91,7 +91,7 @@ def _bits(given: int, column: Column, _: ColumnType) -> Value:
 def _label(given: str, _: Column, kind: ColumnType) -> Value:
     written = {label: streamed for streamed, label in kind.labels}
     parts = given.split(",") if kind.kind is Kind.SET else [given]
-    mark = binary_labels.LABEL if kind.marked else ""
+    mark = snapshot_select.LABEL if kind.marked else ""
     return _value(",".join(written.get(one, one) for one in parts), given, f"{mark}{given}")
 
 

@@ -60,7 +60,7 @@ class Case:
 def cases() -> Iterator[Case]:
     """All of the corpus: each type and default by a CREATE TABLE and by an ADD COLUMN, and the statements."""
     for kind, corpus in (("t", TYPES), ("d", DEFAULTS)):
-        for n, (definition, value) in enumerate(_entries(corpus)):
+        for n, (definition, value) in enumerate(entries(corpus)):
             row = f"(id, c) VALUES (2, {value})" if value else "(id) VALUES (2)"
             made, added = f"{DATABASE}.{kind}c{n}", f"{DATABASE}.{kind}a{n}"
             if not definition.endswith(("FIRST", "AFTER id")):
@@ -77,7 +77,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"x{n}", texts)
 
 
-def _entries(corpus: str) -> Iterator[tuple[str, str]]:
+def entries(corpus: str) -> Iterator[tuple[str, str]]:
     text = ""
     for line in corpus.strip("\n").split("\n"):
         text += ("\n" if text else "") + line

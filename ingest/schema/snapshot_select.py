@@ -1,9 +1,12 @@
-"""Columns of ENUM or SET in the binary character set, as a snapshot reads them. Pure.
+"""Tables that a snapshot reads by a statement of ours, as Debezium's own would falsify them or fail. Pure.
 
-MySQL sends their labels as bytes, and Debezium 3.6.1 takes bytes for no label: NULL where the column may be NULL, and
-else its task ends (``BinlogValueConverters.convertEnumToString``; the stream has numbers there, which it reads
-rightly). So a snapshot reads a table with such columns by a statement of ours, which marks what it reads. What comes
-from a snapshot without a mark was read by another statement, and is no value.
+- **ENUM and SET in the binary character set.** MySQL sends their labels as bytes, and Debezium 3.6.1 takes bytes for no
+  label: NULL where the column may be NULL, and else its task ends (``BinlogValueConverters.convertEnumToString``; the
+  stream has numbers there, which it reads rightly). Our statement marks what it reads. What comes from a snapshot
+  without a mark was read by another statement, and is no value.
+- **DECIMAL with ZEROFILL.** MySQL's driver (Connector/J 9.1) fills a number up to its digits and forgets the point:
+  where all digits are there it counts one too many, and Debezium's task ends (``ResultSetImpl.getString``). Our
+  statement reads the number without that attribute. What another statement reads is the same, where it can.
 """
 
 from __future__ import annotations
@@ -25,20 +28,29 @@ SETTING = "snapshot.select.statement.overrides"
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """Of a table: ``columns`` of such labels, and ``invisible`` columns, which MySQL leaves out of ``*``."""
+class OwnSelect:
+    """Of a table: columns of such ``labels``, ``zero_filled`` decimals, and ``invisible`` columns, which MySQL leaves out
+    of ``*``.
+    """
 
-    columns: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    zero_filled: tuple[str, ...] = ()
     invisible: tuple[str, ...] = ()
 
+    @property
+    def why(self) -> str:
+        """What Debezium's own statement would not read."""
+        return "labels of the binary character set" if self.labels else "decimals filled with zeros"
 
-def statement(table: TableId, of: Labelled) -> str:
-    """What a snapshot is to read of a table. All of the row, whatever was added meanwhile, and then the columns of labels
-    once more: of two columns of a name Debezium takes the last. One that was given another character set meanwhile
-    comes without a mark, as it should.
+
+def statement(table: TableId, of: OwnSelect) -> str:
+    """What a snapshot is to read of a table. All of the row, whatever was added meanwhile, and then those columns once
+    more: of two columns of a name Debezium takes the last. Labels that were given another character set meanwhile come
+    without a mark, as they should.
     """
-    marked = [_marked(quoted(column)) for column in of.columns]
-    listed = ", ".join(["*", *map(quoted, of.invisible), *marked])
+    marked = [_marked(quoted(column)) for column in of.labels]
+    plain = [f"COALESCE({quoted(column)}) AS {quoted(column)}" for column in of.zero_filled]
+    listed = ", ".join(["*", *map(quoted, of.invisible), *marked, *plain])
     return f"SELECT {listed} FROM {quoted(table.database)}.{quoted(table.name)}"
 
 
@@ -49,7 +61,7 @@ def _marked(name: str) -> str:
     return f"CONVERT({either} USING utf8mb4) AS {name}"
 
 
-def settings(tables: Mapping[TableId, Labelled]) -> dict[str, str]:
+def settings(tables: Mapping[TableId, OwnSelect]) -> dict[str, str]:
     """The connector's settings that have a snapshot of its own read these tables so."""
     made = {name: statement(t, tables[t]) for t in sorted(tables) if (name := listed(t))}
     # Connect would take that for one of its references and put a secret there: a column may be called anything.
