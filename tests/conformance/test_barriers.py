@@ -93,6 +93,7 @@ def begun_and_finished(spark, tmp_path, keyed, dies_at):
     target.remove()
 
 
+@pytest.mark.long
 def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goes_on(
     spark, tmp_path
 ):

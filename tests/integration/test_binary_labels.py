@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from ingest.config import pipeline_file
 from ingest.model import reasons
 from ingest.source.connector import Connector, desired
@@ -48,6 +50,7 @@ def test_they_are_equal_by_a_snapshot_by_the_stream_and_taken_again(cli, mysql):
     assert plan.action == "nothing", "what the snapshot has read is not asked of MySQL for ever"
 
 
+@pytest.mark.long
 def test_what_another_snapshot_has_read_is_quarantined_and_put_right_by_taking_the_table_again(
     cli, mysql
 ):

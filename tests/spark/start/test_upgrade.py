@@ -256,7 +256,14 @@ def test_where_no_table_can_be_taken_again_it_is_said_and_nothing_stops(lake):
     assert lake.gaps() == []
 
 
-@pytest.mark.parametrize("dies_in", ["_contents", "_statistics", "entry", "done"])
+@pytest.mark.parametrize(
+    "dies_in",
+    [
+        "_statistics",
+        "entry",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("_contents", "done")),
+    ],
+)
 def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, source, dies_in):
     whole = getattr(upgrade.Upgrade, dies_in)
 

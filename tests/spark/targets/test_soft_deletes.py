@@ -49,7 +49,7 @@ def dead(lake, table="d.orders"):
     return sorted((row.id, row._ingest.committed_at is not None) for row in rows)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [pytest.param(ENGINES[0], marks=pytest.mark.long), *ENGINES[1:]])
 def test_deleted_rows_stay_through_ddl_and_a_truncate_and_live_rows_are_the_source_s(
     opened, engine
 ):
