@@ -6,7 +6,7 @@ READY := .venv/.ready
 LOCKS := requirements/dev.lock requirements/java.lock requirements/set_up.py pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check bench soak relock clean
+.PHONY: help setup demo test unit check bench figures soak relock clean
 
 help: ## show this list
 	@echo "ingest: keep Delta tables equal to a live MySQL, and prove it."
@@ -41,6 +41,15 @@ bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness
 	@$(BIN)/python -m bench end_to_end --rounds 1
 	@$(BIN)/python -m bench starts
 
+FIGURES := .venv/figures
+figures: $(FIGURES)/.ready ## make docs/performance.md's tables and pictures of docs/results
+	@PYTHONPATH=$(FIGURES) $(BIN)/python -m bench.figures
+
+$(FIGURES)/.ready: requirements/figures.lock $(READY)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-input --upgrade \
+		--target $(FIGURES) --require-hashes -r requirements/figures.lock
+	@touch $@
+
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills
 	@mkdir -p $(SOAK)
@@ -70,6 +79,8 @@ relock: $(READY) ## write the locks again after a change of versions
 		--no-annotate --no-header -q pyproject.toml --group dev -o requirements/dev.lock
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group readers -o requirements/readers.lock
+	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header -q --group figures -o requirements/figures.lock
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group applications -o requirements/applications.lock
 	@$(BIN)/python connect/relock.py

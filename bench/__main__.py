@@ -41,6 +41,7 @@ def table() -> str:
             *lines,
             "",
             "--json FILE writes figures, commit and machine; not for " + ", ".join(WITHOUT_JSON),
+            "python -m bench.figures --take FILE --as P2 brings them to docs/performance.md",
         ]
     )
 

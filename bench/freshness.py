@@ -22,9 +22,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -150,8 +151,7 @@ def main() -> None:
         windows = measure(stack, folder / "lake", paces, given)
     for pace in paces:
         report(pace, [one for one in windows if one.pace == pace])
-    found = [{**asdict(one), "batches": len(one.batches)} for one in windows]
-    result_file.write(given, "freshness", windows=found)
+    result_file.write(given, "freshness", windows=[as_json(one) for one in windows])
 
 
 def measure(stack: Stack, lake: Path, paces: list[Pace], given: argparse.Namespace) -> list[Window]:
@@ -177,6 +177,12 @@ def measure(stack: Stack, lake: Path, paces: list[Pace], given: argparse.Namespa
     drain(stack, lake, "ingest", list(tables), 0)
     refuse_different(lake, {table: source_rows(stack, table) for table in tables})
     return windows
+
+
+def as_json(one: Window) -> dict[str, Any]:
+    """A window's own figures, and of its batches the seconds and the changes."""
+    batches = [{"seconds": entry.seconds, "changes": entry.changes} for entry in one.batches]
+    return {**vars(one), "pace": vars(one.pace), "batches": batches}
 
 
 def said(one: Window) -> str:

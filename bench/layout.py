@@ -74,10 +74,11 @@ def main() -> None:
                     f"batch {number}: " + ", ".join(f"{w} {t[-1]:.2f} s" for w, t in took.items()),
                     flush=True,
                 )
+        turns = dict[str, list[float]]()
         if given.young:
             old = contestants["ingest"]
             assert isinstance(old, Ingest)
-            beside_young(spark, folder, work, old, given.batches)
+            turns = beside_young(spark, folder, work, old, given.batches)
         verify(work, contestants)
         print(f"\n{given.batches} batches of {given.changes} changes, keys {given.keys}")
         found = {}
@@ -94,13 +95,15 @@ def main() -> None:
         if "stock" in found and "ingest" in found:
             ratio = found["ingest"]["bytes"] / found["stock"]["bytes"]
             print(f"bytes written: {ratio:.3f} of stock's; the messages have {changed:,} bytes")
-        result_file.write(given, "layout", took=took, found=found)
+        result_file.write(given, "layout", took=took, found=found, beside_young=turns)
 
 
 def beside_young(
     spark: SparkSession, folder: Path, work: Workload, old: Ingest, batches: int
-) -> None:
-    """The old lake's last batches and a young one's, in turns: medians, of each stage too, and their ratio."""
+) -> dict[str, list[float]]:
+    """The old lake's last batches and a young one's, in turns: their seconds. Prints medians, of each stage too, and
+    their ratio.
+    """
     fresh = Workload(work.tables, work.rows, work.changes, keys=work.keys)
     fresh.fill(spark, folder / "young", ours=True)
     young = Ingest(spark, folder / "young", fresh)
@@ -129,6 +132,7 @@ def beside_young(
     for who, found in stages.items():
         typical = {stage: statistics.median(one[stage] for one in found) for stage in found[0]}
         print(who, ", ".join(f"{stage} {seconds:.3f}" for stage, seconds in typical.items()))
+    return took
 
 
 def _bytes(folder: Path) -> dict[str, int]:
