@@ -1,12 +1,9 @@
-"""Tables that a snapshot reads by a statement of ours, as Debezium's own would falsify them or fail. Pure.
+"""Tables that a snapshot reads by a statement of ours: those with an ENUM or SET in the binary character set. Pure.
 
-- **ENUM and SET in the binary character set.** MySQL sends their labels as bytes, and Debezium 3.6.1 takes bytes for no
-  label: NULL where the column may be NULL, and else its task ends (``BinlogValueConverters.convertEnumToString``; the
-  stream has numbers there, which it reads rightly). Our statement marks what it reads. What comes from a snapshot
-  without a mark was read by another statement, and is no value.
-- **DECIMAL with ZEROFILL.** MySQL's driver (Connector/J 9.1) fills a number up to its digits and forgets the point:
-  where all digits are there it counts one too many, and Debezium's task ends (``ResultSetImpl.getString``). Our
-  statement reads the number without that attribute. What another statement reads is the same, where it can.
+MySQL sends their labels as bytes, and Debezium 3.6.1 takes bytes for no label: NULL where the column may be NULL, and
+else its task ends (``BinlogValueConverters.convertEnumToString``; the stream has numbers there, which it reads
+rightly). Our statement marks what it reads. What comes from a snapshot without a mark was read by another statement,
+and is no value.
 """
 
 from __future__ import annotations
@@ -29,28 +26,19 @@ SETTING = "snapshot.select.statement.overrides"
 
 @dataclass(frozen=True)
 class OwnSelect:
-    """Of a table: columns of such ``labels``, ``zero_filled`` decimals, and ``invisible`` columns, which MySQL leaves out
-    of ``*``.
-    """
+    """Of a table: columns of such ``labels``, and ``invisible`` columns, which MySQL leaves out of ``*``."""
 
-    labels: tuple[str, ...] = ()
-    zero_filled: tuple[str, ...] = ()
+    labels: tuple[str, ...]
     invisible: tuple[str, ...] = ()
-
-    @property
-    def why(self) -> str:
-        """What Debezium's own statement would not read."""
-        return "labels of the binary character set" if self.labels else "decimals filled with zeros"
 
 
 def statement(table: TableId, of: OwnSelect) -> str:
-    """What a snapshot is to read of a table. All of the row, whatever was added meanwhile, and then those columns once
-    more: of two columns of a name Debezium takes the last. Labels that were given another character set meanwhile come
-    without a mark, as they should.
+    """What a snapshot is to read of a table. All of the row, whatever was added meanwhile, and then the columns of labels
+    once more: of two columns of a name Debezium takes the last. One that was given another character set meanwhile
+    comes without a mark, as it should.
     """
     marked = [_marked(quoted(column)) for column in of.labels]
-    plain = [f"COALESCE({quoted(column)}) AS {quoted(column)}" for column in of.zero_filled]
-    listed = ", ".join(["*", *map(quoted, of.invisible), *marked, *plain])
+    listed = ", ".join(["*", *map(quoted, of.invisible), *marked])
     return f"SELECT {listed} FROM {quoted(table.database)}.{quoted(table.name)}"
 
 

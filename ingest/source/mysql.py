@@ -376,15 +376,14 @@ def own_selects(cursor: Cursor) -> dict[TableId, OwnSelect]:
     """
     cursor.execute(
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME IS NULL, "
-        "DATA_TYPE = 'decimal' AND COLUMN_TYPE LIKE '%zerofill', EXTRA LIKE '%INVISIBLE%' FROM information_schema.COLUMNS "
-        "WHERE DATA_TYPE IN ('enum', 'set', 'decimal') OR EXTRA LIKE '%INVISIBLE%' "
+        "EXTRA LIKE '%INVISIBLE%' FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('enum', 'set') OR EXTRA LIKE '%INVISIBLE%' "
         "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
     )
     found: dict[TableId, tuple[list[str], ...]] = {}
     for database, name, column, *holds in cursor.fetchall():
-        lists = found.setdefault(TableId(str(database), str(name)), ([], [], []))
+        lists = found.setdefault(TableId(str(database), str(name)), ([], []))
         for columns, is_one in zip(lists, holds, strict=True):
             if is_one:
                 columns.append(str(column))
     made = {table: OwnSelect(*map(tuple, lists)) for table, lists in found.items()}
-    return {table: one for table, one in made.items() if one.labels or one.zero_filled}
+    return {table: one for table, one in made.items() if one.labels}

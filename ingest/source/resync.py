@@ -27,7 +27,6 @@ from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
-from ingest.schema.snapshot_select import OwnSelect
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
 
@@ -87,7 +86,7 @@ def request(
         own = mysql.own_selects(cursor)
         selects = {t: snapshot_select.statement(t, own[t]) for t in named if t in own}
         keys = {t: mysql.primary_key(cursor, t) for t in named}
-        whys = {t: _why_blocking(keys[t], anew=anew, own=own.get(t)) for t in named}
+        whys = {t: _why_blocking(keys[t], anew=anew, marked=t in own) for t in named}
         if any(whys.values()):
             mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
@@ -116,12 +115,12 @@ def request(
     return made
 
 
-def _why_blocking(key: tuple[str, ...], *, anew: bool, own: OwnSelect | None) -> str:
+def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:
     """What is asked for, where it has to be a blocking snapshot; empty where an incremental one does."""
     why = {
         "with its definition": anew,
         "as it has no key": not key,
-        f"as it has {own.why if own else ''}, which Debezium reads in no other": own is not None,
+        "as it has labels of the binary character set, which Debezium reads in no other": marked,
     }
     reasons = [reason for reason, holds in why.items() if holds]
     return f"a blocking snapshot, {reasons[0]}; {_WAITS}" if reasons else ""

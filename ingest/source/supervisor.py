@@ -127,6 +127,13 @@ _LASTING = (
         ),
     ),
     (
+        r"NegativeArraySizeException",
+        (
+            "MySQL's driver cannot read a DECIMAL with ZEROFILL of which all digits are there: take ZEROFILL away, which "
+            "changes no value (ALTER TABLE … MODIFY … DECIMAL(12,4) UNSIGNED), or exclude the table, then run again"
+        ),
+    ),
+    (
         r"schema isn't known to this connector",
         "a table was not readable at the snapshot: GRANT SELECT on it, then `ingest resync FILE --all`",
     ),

@@ -55,8 +55,6 @@ DECLARED = {
     "d65": "DECIMAL(65,30)",
     "d650": "DECIMAL(65,0)",
     "deu": "DECIMAL(20,4) UNSIGNED",
-    "dez": "DECIMAL(12,4) ZEROFILL",
-    "d65z": "DECIMAL(65,30) UNSIGNED ZEROFILL",
     "d0z": "DECIMAL(12) ZEROFILL",
     "fl": "FLOAT",
     "fl2": "FLOAT(7,2)",

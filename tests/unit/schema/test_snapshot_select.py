@@ -34,11 +34,6 @@ def test_the_statement_reads_the_row_and_each_column_of_labels_once_more():
     assert made.endswith(" AS `b``c` FROM `d``b`.`t`")
 
 
-def test_the_statement_reads_decimals_once_more_without_their_zeros():
-    made = snapshot_select.statement(TableId("d", "t"), OwnSelect(zero_filled=("a`b", "c")))
-    assert made == "SELECT *, COALESCE(`a``b`) AS `a``b`, COALESCE(`c`) AS `c` FROM `d`.`t`"
-
-
 def test_the_settings_name_each_table_that_debezium_can_be_told_of():
     tables = (T, TableId("d", "x,y"), TableId("o d", "a.b"))
     made = snapshot_select.settings(dict.fromkeys(tables, OwnSelect(("a",))))

@@ -77,6 +77,7 @@ def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():
         "Error processing row in a, internal schema size 3, but row size 2 , restart",
         "Invalid Java object for schema with type FLOAT64: class java.lang.Float for value",
         'Invalid value: null used for required field: "n", schema type: STRING',
+        "java.util.concurrent.ExecutionException: java.lang.NegativeArraySizeException: -1",
     ],
 )
 def test_a_cause_that_cannot_pass_stops_with_a_remedy(cause):
