@@ -60,7 +60,7 @@ ENTRIES = (
     Entry(
         "CHAR, VARCHAR, TINYTEXT to LONGTEXT, NCHAR",
         _column("VARCHAR", 10),
-        "from any character set; see limits.md for bytes that cp1252 leaves undefined, and for texts in utf16 "
+        "from any character set; see limits.md for bytes that cp1252 leaves undefined, and for texts in utf16 or ucs2 "
         "that begin with U+FEFF or U+FFFE",
     ),
     Entry("the same in CHARACTER SET binary", _column("VARBINARY", 10)),
