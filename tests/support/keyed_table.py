@@ -40,7 +40,6 @@ EVERY_TYPE = (
     (column("json", "JSON"), "'{\"a\": 1.0}'"),
 )  # fmt: skip
 
-
 KEYS = (
     (column("id", "BIGINT"), "n * 1000"),
     (column("id", "VARCHAR", 200), "repeat('long ', 30) || chr(n) || ' '"),
