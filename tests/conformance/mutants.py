@@ -9,7 +9,7 @@ from pyroaring import BitMap
 from pyspark.sql import functions as F
 
 from ingest.arrow import change_facts, record_reader
-from ingest.batch import row_fates, table_applier
+from ingest.batch import row_fates, step_cutter
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
 from ingest.lake.engines import collected_changes, merge_on_read
@@ -172,7 +172,7 @@ MUTANTS = [
     ),
     Mutant(
         "a step in the driver has the whole batch's changes",
-        table_applier,
+        step_cutter,
         "_rows_within",
         lambda _: lambda rows, step: rows,
         "a_truncate_removes_what_stood_before_it_and_nothing_after",
@@ -204,7 +204,7 @@ MUTANTS = [
     ),
     Mutant(
         "truncates are ignored",
-        table_applier,
+        step_cutter,
         "steps",
         _without_truncates,
         "a_truncate_removes_what_stood_before_it_and_nothing_after",
