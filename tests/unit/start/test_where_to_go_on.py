@@ -35,8 +35,14 @@ lake: {path: "LAKE"}
 """
 
 
-def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
-    """Tables first, then policies table by table, then what Kafka has lost; texts are the manifest's, too."""
+APPLIED = {
+    ("p.d.b", 0): HighWater(4, AT, "", "B"),
+    ("p.d.a", 0): HighWater(9, AT, "", "A"),
+}
+
+
+def after_everything_at_once():
+    """Tables gone and restored, policies changed, topics deleted, made again and cut by retention."""
     held = {
         A: TableState("/l/d/a", 7, left_out=("w",), kept=("old",)),
         B: TableState("/l/d/b", 7, paused=AT, paused_by="ALTER TABLE b DROP v"),
@@ -44,13 +50,9 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
         E: TableState("/l/d/e", 7, kept=("x", "y")),
     }
     places = {(topic, 0): (9, 9) for topic in TOPIC_OF.values()}
-    marks = {
-        ("p.d.b", 0): HighWater(4, AT, "", "B"),
-        ("p.d.a", 0): HighWater(9, AT, "", "A"),
-    }
     then = entry(2, offsets={("p.d.c", 0): (0, 3)}, tables={C: TableState("/l/d/c", 5)})
-    newest = entry(3, offsets=places, tables=held, high_water=marks)
-    found = where_to_go_on(
+    newest = entry(3, offsets=places, tables=held, high_water=APPLIED)
+    return where_to_go_on(
         facts(
             newest=newest,
             history=[newest, then],
@@ -67,6 +69,11 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
         ),
         newest,
     )
+
+
+def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
+    """Tables first, then policies table by table, then what Kafka has lost; texts are the manifest's, too."""
+    found = after_everything_at_once()
     left_out = "the columns 'w' were left out of the lake until now"
     made_again = "the topic was deleted and made again"
     removed = "Kafka removed records before they were applied (retention)"
@@ -101,7 +108,7 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
     }
     assert found.marks == {
         ("p.d.a", 0): HighWater(0, AT, "", "new"),
-        ("p.d.b", 0): marks["p.d.b", 0],
+        ("p.d.b", 0): APPLIED["p.d.b", 0],
         ("p.d.c", 0): HighWater(),
         ("p.d.e", 0): HighWater(),
     }
