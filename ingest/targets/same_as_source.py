@@ -13,7 +13,7 @@ from ingest.targets.target import OLDER, Content, Fate, Said
 class SameAsSource:
     """What a table is when the pipeline file says nothing of it: no setting, every change applies, every row counts."""
 
-    plain = True
+    default = True
     settings: Mapping[str, Any] = {}
     ignored: frozenset[str] = frozenset()
     refused: Mapping[str, str] = {}
