@@ -36,6 +36,7 @@ from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import live_rows
+from tests.support.direct_lake import META
 from tests.unit.config.test_pipeline_file import GOOD
 from tests.unit.observe.test_lake_plan import HELD, ID, V, record
 
@@ -187,9 +188,7 @@ def test_the_plan_refuses_what_a_table_cannot_be():
 
 # --- the MERGE itself, by delta-rs, in both its ways ---------------------------------------------
 
-_POSITION = pa.struct([("epoch", pa.int32()), ("file", pa.int64()), ("pos", pa.int64()), ("row", pa.int32()), ("part", pa.int32())])  # fmt: skip
-_META = pa.struct([("position", _POSITION), ("op", pa.string()), ("committed_at", pa.timestamp("us", "UTC"))])  # fmt: skip
-_SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("_ingest", _META)])
+_SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("_ingest", META)])
 
 operations = st.tuples(st.sampled_from(["put", "put", "remove"]), st.integers(0, 3))
 
