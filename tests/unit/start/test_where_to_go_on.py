@@ -3,7 +3,6 @@
 import sys
 from copy import deepcopy
 from dataclasses import replace
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from ingest.source.resync import Requests
 from ingest.start import where_to_go_on as decision
 from ingest.start.gather_facts import topics_of
 from ingest.start.where_to_go_on import where_to_go_on
+from tests.support.mutants import Mutant
 from tests.unit.start.test_start_decision import entry, facts
 
 A, B, C, E = (f"d.{name}" for name in "abce")
@@ -182,41 +182,41 @@ def test_a_gap_that_is_known_by_its_topic_alone_stops_neither_a_batch_nor_a_repo
 
 
 MUTANTS = [
-    (
+    Mutant(
         "what a policy lets go is not let go",
-        (decision, "_released", lambda _: lambda facts, decided: decided),
+        decision,
+        "_released",
+        lambda _: lambda facts, decided: decided,
         test_each_decision_is_said_in_the_order_in_which_it_was_taken,
     ),
-    (
+    Mutant(
         "a gap keeps its topic's name",
-        (decision, "_with_gaps_named", lambda _: lambda facts, decided: decided),
+        decision,
+        "_with_gaps_named",
+        lambda _: lambda facts, decided: decided,
         test_a_gap_that_an_earlier_start_knew_by_its_topic_alone_is_its_table_s_once_that_is_known,
     ),
-    (
+    Mutant(
         "a topic's name is taken for a table's",
-        (Gap, "of", lambda _: property(lambda gap: TableId.parse(gap.table))),
+        Gap,
+        "of",
+        lambda _: property(lambda gap: TableId.parse(gap.table)),
         test_what_kafka_lost_of_a_topic_whose_table_nobody_knows_is_an_open_gap_and_no_table_to_ask_for,
     ),
-    (
+    Mutant(
         "only tables with a row are known",
-        (
-            sys.modules[__name__],
-            "topics_of",
-            lambda of: lambda pipeline, newest, _: of(pipeline, newest),
-        ),
+        sys.modules[__name__],
+        "topics_of",
+        lambda of: lambda pipeline, newest, _: of(pipeline, newest),
         test_a_table_without_a_row_in_the_lake_is_known_by_the_schemas_that_were_streamed,
     ),
 ]
 
 
-@pytest.mark.parametrize(("what", "mutant", "killed_by"), MUTANTS, ids=[one[0] for one in MUTANTS])
-def test_each_mutant_is_killed_by_the_test_that_names_it(what, mutant, killed_by):
-    owner, name, make = mutant
-    with (
-        patch.object(owner, name, make(getattr(owner, name))),
-        pytest.raises((AssertionError, ValueError)),
-    ):
-        killed_by()
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_each_mutant_is_killed_by_the_test_that_names_it(mutant):
+    with mutant.in_place(), pytest.raises((AssertionError, ValueError)):
+        mutant.killed_by()
 
 
 OFFSETS = st.integers(0, 9)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -37,6 +36,7 @@ from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import live_rows
 from tests.support.direct_lake import META
+from tests.support.mutants import Mutant
 from tests.unit.config.test_pipeline_file import GOOD
 from tests.unit.observe.test_lake_plan import HELD, ID, V, record
 
@@ -317,17 +317,16 @@ def _removes(_):
 
 
 NOT_KEPT = _plan(insert_when="s._ingest.op <> 'd'")
-MUTANTS = {
-    "a change applies over a newer row": (SoftDeletes, "plan", _plan(update_when="true"), False),
-    "a delete of an absent row is not kept": (SoftDeletes, "plan", NOT_KEPT, False),
-    "nor where no file may hold its key": (SoftDeletes, "removing", _removes, False),
-    "a delete marks its row and adds none": (SoftDeletes, "removing", _removes, True),
-    "rows are marked whatever their own position": (merge_on_read, "_decide", _anywhere, True),
-}
+MUTANTS = [
+    (False, Mutant("a change applies over a newer row", SoftDeletes, "plan", _plan(update_when="true"), agree)),
+    (False, Mutant("a delete of an absent row is not kept", SoftDeletes, "plan", NOT_KEPT, agree)),
+    (False, Mutant("nor where no file may hold its key", SoftDeletes, "removing", _removes, agree)),
+    (True, Mutant("a delete marks its row and adds none", SoftDeletes, "removing", _removes, agree)),
+    (True, Mutant("rows are marked whatever their own position", merge_on_read, "_decide", _anywhere, agree)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", MUTANTS)
-def test_each_mutant_is_killed_by_the_law(what):
-    owner, name, make, marks = MUTANTS[what]
-    with patch.object(owner, name, make(getattr(owner, name))), pytest.raises(AssertionError):
-        agree(marks=marks)
+@pytest.mark.parametrize(("marks", "mutant"), MUTANTS, ids=[one.what for _, one in MUTANTS])
+def test_each_mutant_is_killed_by_the_law(marks, mutant):
+    with mutant.in_place(), pytest.raises(AssertionError):
+        mutant.killed_by(marks=marks)
