@@ -56,7 +56,8 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/pytest tests -m long --timeout=0
 	@$(BIN)/python -m tests.kills.faults
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
-	@INGEST_MUTANTS=all INGEST_MERGE_ENGINE=spark $(BIN)/pytest tests/conformance/test_scenarios.py --timeout=0
+	@INGEST_MUTANTS=all INGEST_MERGE_ENGINE=spark $(BIN)/pytest tests/conformance/test_scenarios.py \
+		tests/conformance/test_mutants.py --timeout=0
 	@for lane in model reader; do for length in 20 5000; do \
 		$(BIN)/python -m tests.conformance.volume --lane $$lane --operations 1000000 --length $$length || exit 1; done; done
 	@for lane in delta-rs deletion-vectors; do \

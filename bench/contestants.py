@@ -6,7 +6,6 @@ a Kafka record, up to the last commit.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,6 @@ from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
 from ingest.batch.micro_batch import Batches
-from ingest.config import pipeline_file
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
@@ -33,6 +31,7 @@ from ingest.model.position import Position
 from ingest.model.position_ties import Event
 from ingest.schema.catalog import Catalog
 from ingest.source.resync import Requests
+from ingest.testing.lake import pipeline_at
 
 STOCK = {
     "spark.sql.shuffle.partitions": "200",
@@ -172,22 +171,6 @@ def _newest(messages: Sequence[bytes]) -> pa.Table:
     return rows.take(numbered.group_by("id").aggregate([("n", "max")])["n_max"])
 
 
-def pipeline_at(folder: Path, engine: str = "auto") -> pipeline_file.Pipeline:
-    """A pipeline with a lake there, and nothing around it."""
-    return pipeline_file.parse(
-        json.dumps(
-            {
-                "name": "b",
-                "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["d.*"]},
-                "kafka": {"bootstrap_servers": "none:1"},
-                "connect": {"url": "http://none"},
-                "lake": {"path": str(folder)},
-                "spark": {"merge_engine": engine},
-            }
-        )
-    )
-
-
 class Ingest:
     """The project itself: the spine as it runs, manifest included, without Kafka before it."""
 
@@ -200,7 +183,7 @@ class Ingest:
         self.folder = folder
         self.session = session
         self._log = _Log(session, works)
-        pipeline = pipeline_at(folder, engine)
+        pipeline = pipeline_at(folder, "b", spark={"merge_engine": engine})
         self.batches = Batches(
             session,
             pipeline,

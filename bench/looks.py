@@ -21,15 +21,15 @@ from bench.workload import Workload
 _LOOK = """
 import sys, time
 from pathlib import Path
-from bench.contestants import pipeline_at
 from ingest.job import spark_session
 from ingest.start import gather_facts
+from ingest.testing.lake import pipeline_at
 folder = Path(sys.argv[1])
 log = folder / "look.log"
 spark = spark_session.create("look", master="local[2]", driver_memory="2g", conf={}, log=log)
 spark.range(1).collect()
 started = time.perf_counter()
-found = gather_facts.gather(spark, pipeline_at(folder), {})
+found = gather_facts.gather(spark, pipeline_at(folder, "b"), {})
 assert len(found.lake) == int(sys.argv[2])
 print(time.perf_counter() - started)
 """

@@ -13,7 +13,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,21 +74,26 @@ def main() -> None:
         again = _again(contestants.get("ingest"), given.rounds)
         verify(work, contestants)
         found = {who: medians(spent) for who, spent in took.items()}
-        base = found.get("stock", next(iter(found.values())))
-        print(
-            f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
-            + "".join(f", {who} once" for who in given.once)
-        )
-        for who, (wall, cpu, applied) in found.items():
-            ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
-            ratio += f", {applied / base[2]:.3f} x in apply" if given.apart else ""
-            print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  apply {applied:8.2f} s  {ratio}")
+        _print(given, found)
         if again is not None:
             first = statistics.median(firsts)
             print(
                 f"a batch that is applied already: {again:.4f} s, {again / first:.4f} of the first time"
             )
         result_file.write(given, "merges", took=took, again=again, firsts=firsts)
+
+
+def _print(given: argparse.Namespace, found: Mapping[str, list[float]]) -> None:
+    """Each contestant's medians, and how often it takes those of the first."""
+    base = found.get("stock", next(iter(found.values())))
+    print(
+        f"\n{given.tables} tables of {given.rows:,} rows, {given.changes} changes each, medians"
+        + "".join(f", {who} once" for who in given.once)
+    )
+    for who, (wall, cpu, applied) in found.items():
+        ratio = f"{wall / base[0]:.3f} x in time, {cpu / base[1]:.3f} x in CPU"
+        ratio += f", {applied / base[2]:.3f} x in apply" if given.apart else ""
+        print(f"{who:<13} {wall:8.2f} s  cpu {cpu:8.2f} s  apply {applied:8.2f} s  {ratio}")
 
 
 def parser_of(doc: str | None, *, tables: int, rows: int, changes: int) -> argparse.ArgumentParser:

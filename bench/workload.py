@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from bisect import bisect
@@ -26,12 +25,13 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.targets import mirror
+from ingest.testing.debezium import Operation, change_record, described, schema_record
 
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
 SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"
 DELTA_TABLE = "id bigint, customer int, amount double, status string, note string, changed bigint"
 MYSQL_TABLE = "id BIGINT PRIMARY KEY, customer INT, amount DOUBLE, status VARCHAR(20), note VARCHAR(80), changed BIGINT"
-_MYSQL = (("BIGINT", 0), ("INT", 0), ("DOUBLE", 0), ("VARCHAR", 20), ("VARCHAR", 80), ("BIGINT", 0))
+_MYSQL = ("BIGINT NOT NULL", "INT", "DOUBLE", "VARCHAR(20)", "VARCHAR(80)", "BIGINT")
 _NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 _START = 1000  # byte position of the state that the tables begin with
 
@@ -81,18 +81,8 @@ class Workload:
 
     def schema_records(self) -> list[dict[str, Any]]:
         """What the schema-change topic holds."""
-        columns = [
-            {"name": name, "typeName": kind, "length": length or None, "optional": name != "id"}
-            for name, (kind, length) in zip(COLUMNS, _MYSQL, strict=True)
-        ]
-        body = {"columns": columns, "primaryKeyColumnNames": ["id"]}
-        at = {"file": "binlog.000001", "pos": _START, "row": 0, "snapshot": "true"}
         return [
-            {
-                "source": at,
-                "ddl": "CREATE TABLE …",
-                "tableChanges": [{"type": "CREATE", "id": f'"d"."{name}"', "table": body}],
-            }
+            schema_record(TableId("d", name), Position(0, 1, _START), _columns(), ["id"])
             for name in self.names
         ]
 
@@ -141,54 +131,26 @@ class Workload:
         state, kind = self._state[index], rng.random()
         key = self.rows + offset if kind < self.inserts else self._drawn(rng, offset)
         before = state[key] if key in state else (_plain(key) if key < self.rows else None)
-        after = {
+        after: dict[str, Any] | None = {
             **_plain(key),
             "amount": rng.random(),
             "note": f"n{rng.random()}",
             "changed": offset,
         }
+        op: Operation = "c" if before is None else "u"
         if kind >= max(0.8, self.inserts) and before is not None:
-            op, after_ = "d", None
-        else:
-            op, after_ = ("c" if before is None else "u"), after
-        state[key] = after_
-        value = {
-            "before": before,
-            "after": after_,
-            "source": {
-                "version": "3.6.1.Final",
-                "connector": "mysql",
-                "name": "b",
-                "ts_ms": 1_767_225_600_000,
-                "snapshot": None,
-                "db": "d",
-                "sequence": None,
-                "ts_us": 1_767_225_600_000_000,
-                "ts_ns": 1_767_225_600_000_000_000,
-                "table": name,
-                "server_id": 1,
-                "gtid": f"uuid:{self._position}",
-                "file": "binlog.000001",
-                "pos": self._position,
-                "row": 0,
-                "thread": 7,
-                "query": None,
-            },
-            "transaction": None,
-            "op": op,
-            "ts_ms": 1_767_225_600_080,
-            "ts_us": 1_767_225_600_080_000,
-            "ts_ns": 1_767_225_600_080_000_000,
-        }
-        return {
-            "topic": f"b.d.{name}",
-            "partition": 0,
-            "offset": offset,
-            "timestamp": _NOW,
-            "key": json.dumps({"id": key}).encode(),
-            "value": json.dumps(value, separators=(",", ":")).encode(),
-            "run": "run",
-        }
+            op, after = "d", None
+        state[key] = after
+        record = change_record(
+            f"b.d.{name}",
+            op,
+            Position(0, 1, self._position),
+            key={"id": key},
+            before=before,
+            after=after,
+            gtid=f"uuid:{self._position}",
+        )
+        return {**vars(record), "offset": offset, "timestamp": _NOW}
 
     def _drawn(self, rng: random.Random, offset: int) -> int:
         if self.keys == "uniform":
@@ -231,10 +193,12 @@ def _first_row() -> list[Any]:
     return [F.expr(text) for text in texts]
 
 
+def _columns() -> list[dict[str, Any]]:
+    """As the schema-change topic has them."""
+    return [described(name, kind) for name, kind in zip(COLUMNS, _MYSQL, strict=True)]
+
+
 def version(name: str) -> SchemaVersion:
     """What the schema-change topic says of a table."""
-    columns = tuple(
-        Column(column, kind, length or None, None, optional=column != "id")
-        for column, (kind, length) in zip(COLUMNS, _MYSQL, strict=True)
-    )
+    columns = tuple(map(Column.from_json, _columns()))
     return SchemaVersion(TableId("d", name), Position(0, 1, _START), "CREATE", columns, ("id",), "")

@@ -18,6 +18,7 @@ from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.reader import Reader, Reading
 from ingest.batch.settling import Settling
 from ingest.batch.stage_times import Stopwatch
+from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_applier import Applier, Work, further_numbers
 from ingest.batch.table_definitions import Definitions, InForce
 from ingest.batch.topic_end import Awaited
@@ -107,6 +108,7 @@ class Batches:
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
+        self._cutter = StepCutter(pipeline, session)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(
             pipeline, log, self._pool, epochs, self._held, collects=self._applier.collects
@@ -178,7 +180,7 @@ class Batches:
             )
             self.publish(entry, read.rows)
         finally:
-            for table in self._applier.prepared:
+            for table in self._cutter.prepared:
                 table.release()
             self._held.release()
             self._reader.release()
@@ -193,7 +195,7 @@ class Batches:
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
         doubts = self._again.doubts(read, seen.aside, self.newest)
-        tables = self._applier.prepare(read.fresh, read.rows, facts, seen.catalog, self.newest)
+        tables = self._cutter.prepare(read.fresh, read.rows, facts, seen.catalog, self.newest)
         return Decided(facts, tables, doubts)
 
     def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:

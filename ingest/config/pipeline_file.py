@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 from ingest.config.observe_settings import Observe
 from ingest.config.table_settings import Settings, Table
 from ingest.model.errors import IngestError
+from ingest.model.names import join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
@@ -257,6 +258,10 @@ class Pipeline(Settings):
     def topic(self, table: TableId) -> str:
         """The topic that carries a table's changes."""
         return topic_of(self.name, table, self.source.topic_names)
+
+    def path(self, table: TableId) -> str:
+        """Where a table's copy is in the lake."""
+        return join(self.lake.path, table_folder(table.database, table.name))
 
     def target(self, table: TableId, *, keyed: bool) -> Target:
         """What a table is kept as. ``keyed``: it has a key."""

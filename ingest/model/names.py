@@ -20,8 +20,11 @@ KEY_PROPERTY = "ingest.key"
 TARGET_PROPERTY = "ingest.target"
 """Of a table in which not all rows count: its target (``targets.registry``)."""
 
-SOURCE_PROPERTY = "ingest.kafka.record_stream"
+SOURCE_PROPERTY = "ingest.source"
 """Of a mirror: the source's table."""
+
+SOURCE_PROPERTIES = (SOURCE_PROPERTY, "ingest.kafka.record_stream")
+"""Where it is sought: a commit that renamed modules renamed the property with them, and lakes were made with it."""
 
 
 def table_folder(database: str, table: str) -> str:

@@ -23,7 +23,7 @@ from ingest.kafka import broker
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
-from ingest.model.names import RESERVED_COLUMN, join, quoted, table_folder
+from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId, captured
 from ingest.observe import fingerprint
 from ingest.observe.verdict import (
@@ -146,7 +146,7 @@ class Audit:
             left_out = state.left_out if state else ()
             everything = mysql.columns(cursor, table)
             columns = tuple(column for column in everything if column.name not in left_out)
-            path = join(self.pipeline.lake.path, table_folder(table.database, table.name))
+            path = self.pipeline.path(table)
             description = LakeTable(self.session, path).describe()
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns

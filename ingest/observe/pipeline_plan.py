@@ -104,7 +104,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
         for name in held
     }
-    targets = {name: target.name for name, target in kept_as.items() if not target.plain}
+    targets = {name: target.name for name, target in kept_as.items() if not target.default}
     return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines, targets)
 
 

@@ -19,7 +19,7 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
 from ingest.model.names import (
     INTERNAL_FOLDER,
-    SOURCE_PROPERTY,
+    SOURCE_PROPERTIES,
     Marker,
     app_id_parts,
     checkpoint_path,
@@ -189,7 +189,7 @@ def _look(
 ) -> LakeFacts | None:
     if not table.exists():
         return LakeFacts(name, table.path, None) if name else None
-    name = name or table.property_of(SOURCE_PROPERTY)
+    name = name or next(filter(None, map(table.property_of, SOURCE_PROPERTIES)), None)
     if name is None:
         return None  # somebody else's table below our root: none of our business
     state = newest.tables.get(name) if newest else None

@@ -101,14 +101,14 @@ class Upgrade:
         found = list[Gap]()
         for lake in facts.lake:
             state = newest.tables.get(lake.name)
-            for reason in self._doubts(lake, noted) if state else ():
+            if state is None:
+                continue
+            for reason in self._doubts(lake, noted):
                 if any(_is_same(gap, lake.name, reason) for gap in newest.gaps):
                     continue
-                topic = facts.topic_of[lake.name]
-                at, since = newest.ends.get((topic, 0), 0), newest.batch_id + 1
-                at_row = state.position if state else None
-                said = reason.says
-                found.append(Gap(lake.name, topic, 0, at, at, said, since, position=at_row))
+                topic, since = facts.topic_of[lake.name], newest.batch_id + 1
+                at, row = newest.ends.get((topic, 0), 0), state.position
+                found.append(Gap(lake.name, topic, 0, at, at, reason.says, since, position=row))
         mended = found if found and self.takes_again() else []
         for gap in found:
             if gap in mended:

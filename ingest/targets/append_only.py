@@ -19,7 +19,7 @@ class AppendOnly(Multiset):
     """A multiset whose rows stay when they are deleted or truncated at the source; an update is refused."""
 
     name = "append_only"
-    plain = False
+    default = False
     settings: Mapping[str, Any] = {
         "append_only": (
             bool,

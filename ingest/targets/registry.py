@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, Any] = {
 
 
 def chosen(said: Said, *, keyed: bool) -> Target:
-    """The target that the pipeline file asks for, or the plain one where the table cannot be that."""
+    """The target that the pipeline file asks for, or the default where the table cannot be that."""
     return next(one for one in TARGETS if one.wanted(said, keyed=keyed))
 
 
@@ -39,8 +39,8 @@ def unfit(said: Said, *, keyed: bool) -> Unfit | None:
 def noted(properties: Mapping[str, str], *, keyed: bool) -> Target:
     """The target that a table of the lake was last written by, as far as readers must know: see :func:`note`."""
     name, alike = properties.get(TARGET_PROPERTY), [one for one in TARGETS if one.keyed == keyed]
-    plain = next(one for one in alike if one.plain)
-    return next((one for one in alike if one.name == name), plain)
+    default = next(one for one in alike if one.default)
+    return next((one for one in alike if one.name == name), default)
 
 
 def note(target: Target) -> dict[str, str]:

@@ -33,7 +33,7 @@ class SoftDeletes:
 
     name = "soft_deletes"
     keyed = True
-    plain = False
+    default = False
     settings: Mapping[str, Any] = {
         "deletes": (
             Literal["hard", "soft"],

@@ -96,7 +96,7 @@ class Target(Protocol):
         """True for tables with a key: one winning change for each. False: every change counts."""
 
     @property
-    def plain(self) -> bool:
+    def default(self) -> bool:
         """True for what a table is when the pipeline file says nothing of it."""
 
     @property

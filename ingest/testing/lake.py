@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
+from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Ranges
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
@@ -123,6 +124,18 @@ def _bytes(value: bytes | None) -> bytearray | None:
     return None if value is None else bytearray(value)
 
 
+def pipeline_at(folder: Path, name: str = "p", **settings: Any) -> Pipeline:
+    """A pipeline with a lake there, and nothing around it. ``settings``: sections of the pipeline file."""
+    sections: dict[str, Any] = {
+        "name": name,
+        "source": {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["*.*"]},
+        "kafka": {"bootstrap_servers": "none:1"},
+        "connect": {"url": "http://none"},
+        "lake": {"path": str(folder)},
+    }
+    return pipeline_file.parse(json.dumps({**sections, **settings}))
+
+
 class Lake:
     """The lake of one pipeline. ``folder``: a new or an empty one, or a lake that another ``Lake`` of the same name has
     filled. ``settings``: sections of the pipeline file, such as ``spark={"merge_engine": "spark"}``.
@@ -141,22 +154,7 @@ class Lake:
         self.session, self.path, self.name = session, folder, name
         self.log = log or RecordLog(session)
         self.binlog = binlog or self.log
-        self.pipeline = pipeline_file.parse(
-            json.dumps(
-                {
-                    "name": name,
-                    "source": {
-                        "mysql": "mysql://u@h",
-                        "password": {"env": "X"},
-                        "tables": ["*.*"],
-                    },
-                    "kafka": {"bootstrap_servers": "none:1"},
-                    "connect": {"url": "http://none"},
-                    "lake": {"path": str(folder)},
-                    **settings,
-                }
-            )
-        )
+        self.pipeline = pipeline_at(folder, name, **settings)
         self.term = 0
         self.seen: list[BatchReport] = []
         """What was said of each batch, the newest last."""

@@ -57,7 +57,7 @@ class Crash(BaseException):
 
 
 class ModelTarget:
-    """A target's specification, fed batch by batch. ``target``: one of the registry; None: the plain one."""
+    """A target's specification, fed batch by batch. ``target``: one of the registry; None: the default."""
 
     def __init__(self, history: History, target: Target | None = None) -> None:
         self._history = history

@@ -12,6 +12,7 @@ from ingest.model import specification
 from ingest.model.specification import Change
 from tests.conformance import reader
 from tests.conformance.volume import Counts, by_model, by_reader, drawn
+from tests.support.mutants import Mutant
 
 SEED = int(os.environ.get("INGEST_SEED", "25"))
 LANES = {"model": by_model, "reader": by_reader}
@@ -94,24 +95,26 @@ def _firsts(rows, key):
     return list(seen.values())
 
 
-BROKEN = {
-    "fractions of a second end at milliseconds": (column_values, "value", _milliseconds),
-    "a BIGINT UNSIGNED passes through a double": (column_values, "value", _by_double),
-    "a line separator is a new line": (column_values, "value", _lines),
-    "characters beyond the basic plane are lost": (column_values, "value", _basic_plane),
-    "an empty text is NULL's": (column_values, "value", _no_null),
-    "the first change of a key wins": (reader, "winners", _any_winner),
-}
+BROKEN = [
+    Mutant(
+        "fractions of a second end at milliseconds", column_values, "value", _milliseconds, conform
+    ),
+    Mutant(
+        "a BIGINT UNSIGNED passes through a double", column_values, "value", _by_double, conform
+    ),
+    Mutant("a line separator is a new line", column_values, "value", _lines, conform),
+    Mutant(
+        "characters beyond the basic plane are lost", column_values, "value", _basic_plane, conform
+    ),
+    Mutant("an empty text is NULL's", column_values, "value", _no_null, conform),
+    Mutant("the first change of a key wins", reader, "winners", _any_winner, conform),
+]
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_falsifies_values_in_the_reader_is_noticed(what):
-    owner, name, make = BROKEN[what]
-    with (
-        patch.object(owner, name, make(getattr(owner, name))),
-        pytest.raises(AssertionError, match="after batch|at the end"),
-    ):
-        conform("reader", 20, 100)
+@pytest.mark.parametrize("mutant", BROKEN, ids=lambda mutant: mutant.what)
+def test_what_falsifies_values_in_the_reader_is_noticed(mutant):
+    with mutant.in_place(), pytest.raises(AssertionError, match="after batch|at the end"):
+        mutant.killed_by("reader", 20, 100)
 
 
 def test_a_model_that_forgets_the_order_is_noticed():

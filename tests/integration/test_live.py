@@ -28,6 +28,17 @@ def until(fact, seconds=90.0):
     pytest.fail("it did not happen in time")
 
 
+def started(cli, file, output):
+    """A job that goes on until it is told to end."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ingest", "run", str(file)],
+        stdout=output,
+        stderr=output,
+        cwd=cli.folder,
+        env={**os.environ, "INGEST_HOME": str(cli.stack.home)},
+    )
+
+
 def refuse_another_plan(cli, file):
     """`ingest plan` tells of the statements that wait, what each will do."""
     for _ in range(20):  # until the connector has delivered them
@@ -94,13 +105,7 @@ def test_new_tables_columns_ddl_and_bad_messages_are_taken_in_stride(cli, mysql,
     lake = cli.folder / "lake" / "live"
     log = cli.folder / "job.out"
     with log.open("wb") as output:
-        job = subprocess.Popen(
-            [sys.executable, "-m", "ingest", "run", str(file)],
-            stdout=output,
-            stderr=output,
-            cwd=cli.folder,
-            env={**os.environ, "INGEST_HOME": str(stack.home)},
-        )
+        job = started(cli, file, output)
     try:
         ledger = Ledger(str(lake))
         until(lambda: ledger.last() is not None or job.poll() is not None)

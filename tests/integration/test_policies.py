@@ -8,6 +8,21 @@ from tests.support.lake import read
 
 NAME = "policies"
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
+STATEMENTS = (
+    f"UPDATE {NAME}.pauses SET v = 'before' WHERE id = 1",
+    f"ALTER TABLE {NAME}.pauses DROP v, ADD w INT NOT NULL DEFAULT 5",
+    f"INSERT INTO {NAME}.pauses VALUES (4, 4)",
+    f"ALTER TABLE {NAME}.adds DROP v, ADD w INT NOT NULL DEFAULT 3",
+    f"UPDATE {NAME}.adds SET w = 7 WHERE id = 2",
+    f"INSERT INTO {NAME}.adds VALUES (4, 4)",
+    f"ALTER TABLE {NAME}.ignores ADD w CHAR(36) DEFAULT (CONCAT('e', 1 + 1))",
+    f"INSERT INTO {NAME}.ignores (id, v) VALUES (4, 'four')",
+    f"TRUNCATE {NAME}.ignores",
+    f"INSERT INTO {NAME}.ignores (id, v) VALUES (5, 'five')",
+    f"ALTER TABLE {NAME}.follows DROP v",
+    f"INSERT INTO {NAME}.follows VALUES (4)",
+)
+"""DDL of each table, under its policy, and rows before and after it."""
 
 
 @pytest.fixture
@@ -48,20 +63,7 @@ def restart(lab, policies):
 
 
 def test_each_table_does_with_ddl_what_its_policy_says_and_the_others_go_on(lab):
-    lab.sql(
-        f"UPDATE {NAME}.pauses SET v = 'before' WHERE id = 1",
-        f"ALTER TABLE {NAME}.pauses DROP v, ADD w INT NOT NULL DEFAULT 5",
-        f"INSERT INTO {NAME}.pauses VALUES (4, 4)",
-        f"ALTER TABLE {NAME}.adds DROP v, ADD w INT NOT NULL DEFAULT 3",
-        f"UPDATE {NAME}.adds SET w = 7 WHERE id = 2",
-        f"INSERT INTO {NAME}.adds VALUES (4, 4)",
-        f"ALTER TABLE {NAME}.ignores ADD w CHAR(36) DEFAULT (CONCAT('e', 1 + 1))",
-        f"INSERT INTO {NAME}.ignores (id, v) VALUES (4, 'four')",
-        f"TRUNCATE {NAME}.ignores",
-        f"INSERT INTO {NAME}.ignores (id, v) VALUES (5, 'five')",
-        f"ALTER TABLE {NAME}.follows DROP v",
-        f"INSERT INTO {NAME}.follows VALUES (4)",
-    )
+    lab.sql(*STATEMENTS)
     until_applied(lab)
     waits = [{"id": 1, "v": "before"}, {"id": 2, "v": "two"}, {"id": 3, "v": "three"}]
     assert rows(lab, "pauses") == waits

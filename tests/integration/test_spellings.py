@@ -36,6 +36,13 @@ MADE = {
         "1, 0.1, 1.50, 'ä', 'ö', 'ü', 'a', 'b', x'00ff', 18446744073709551615",
     ),
 }  # fmt: skip
+ALTERED = (
+    # A default that is a word, and others that are no literal of their type.
+    f"ALTER TABLE {NAME}.altered ADD COLUMN c BOOLEAN NOT NULL DEFAULT TRUE",
+    f"INSERT INTO {NAME}.altered (id) VALUES (3)",
+    f"ALTER TABLE {NAME}.altered ADD (d INT NOT NULL DEFAULT x'41', e VARCHAR(9) NOT NULL DEFAULT TRUE, f VARCHAR(9) NOT NULL DEFAULT 'it''s', g DECIMAL(5,2) NOT NULL DEFAULT 1e1)",
+    f"UPDATE {NAME}.altered SET c = 5 WHERE id = 2",
+)
 
 
 def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_path):
@@ -51,20 +58,13 @@ def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_
     lab.start()
     try:
         lab.until(lambda: lab.entry() is not None, "the snapshot", 180)
-        # H1: a default that is a word, and others that are no literal of their type.
-        lab.sql(
-            f"ALTER TABLE {NAME}.altered ADD COLUMN c BOOLEAN NOT NULL DEFAULT TRUE",
-            f"INSERT INTO {NAME}.altered (id) VALUES (3)",
-            f"ALTER TABLE {NAME}.altered ADD (d INT NOT NULL DEFAULT x'41', e VARCHAR(9) NOT NULL DEFAULT TRUE, "
-            "f VARCHAR(9) NOT NULL DEFAULT 'it''s', g DECIMAL(5,2) NOT NULL DEFAULT 1e1)",
-            f"UPDATE {NAME}.altered SET c = 5 WHERE id = 2",
-        )
-        # H3: an application that installs itself, and nothing in the table yet.
+        lab.sql(*ALTERED)
+        # An application that installs itself, and nothing in the table yet.
         lab.sql(
             f"DROP TABLE IF EXISTS {NAME}.remade",
             f"CREATE TABLE {NAME}.remade (id INT PRIMARY KEY, v BOOLEAN)",
         )
-        # H2, and what else is told by MySQL alone.
+        # What is told by MySQL alone.
         for table, (columns, values) in MADE.items():
             options = "COLLATE latin1_bin" if table == "collated" else ""
             lab.sql(

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
+from ingest.arrow.record_reader import POSITION
 from ingest.lake.delta.delta_rs_table import DirectTable
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.engines import merge_on_read
@@ -20,18 +21,10 @@ from ingest.maintenance.file_layout import Rewrite
 from ingest.model.names import RESERVED_COLUMN, Marker, quoted_for_delta_rs
 from ingest.targets import mirror
 
-_POSITION = pa.struct(
-    [
-        ("epoch", pa.int32()),
-        ("file", pa.int64()),
-        ("pos", pa.int64()),
-        ("row", pa.int32()),
-        ("part", pa.int32()),
-    ]
+META = pa.struct(
+    [("position", POSITION), ("op", pa.string()), ("committed_at", pa.timestamp("us", "UTC"))]
 )
-_META = pa.struct(
-    [("position", _POSITION), ("op", pa.string()), ("committed_at", pa.timestamp("us", "UTC"))]
-)
+"""The reserved column of a table with a key, in Arrow."""
 
 
 class DirectLake:
@@ -54,7 +47,7 @@ class DirectLake:
             place = {"epoch": 0, "file": 1, "pos": self._pos, "row": 0, "part": int(op != "d")}
             meta.append({"position": place, "op": op, "committed_at": datetime.now(UTC)})
         arrays = {name: pa.array(values[name], kind) for name, kind in self.columns.items()}
-        return pa.table({**arrays, RESERVED_COLUMN: pa.array(meta, _META)})
+        return pa.table({**arrays, RESERVED_COLUMN: pa.array(meta, META)})
 
     def step(self, act: Callable[[], Any]) -> Any:
         """What is committed inside has an identity of its own."""

@@ -76,3 +76,17 @@ def test_every_module_of_a_pure_room_says_that_it_is_pure(module):
 def test_every_room_says_what_is_in_it(room):
     text = (ROOT / room / "__init__.py").read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text))
+
+
+def test_every_name_in_the_map_of_the_rooms_is_there():
+    text = (ROOT / "ingest" / "__init__.py").read_text(encoding="utf-8")
+    named = set(re.findall(r"``([a-z_.]+)``", text)) - {"pyproject.toml"}
+    modules = {part for module in MODULES for part in module.split(".")}
+    functions = {
+        node.name
+        for module in MODULES
+        for node in parsed(module).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert len(named) > 30
+    assert {part for one in named for part in one.split(".")} - modules - functions == set()

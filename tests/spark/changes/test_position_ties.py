@@ -1,7 +1,5 @@
 """Several changes at one place of the log: never taken for one that was sent again, and never the other way round."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingest.arrow import change_facts
 from ingest.arrow.column_values import UnfitError
-from ingest.changes import batch_facts, dedup, envelope
+from ingest.changes import batch_facts, envelope
 from ingest.kafka.record_stream import SCHEMA
 from ingest.model import position_ties
 from ingest.model.epochs import Epoch
@@ -27,6 +25,7 @@ from tests.conformance.scenarios import SNAPSHOT, delete, insert, update
 from tests.conformance.targets import SparkTarget
 from tests.support.binlog import PlainLog
 from tests.support.events import message
+from tests.support.mutants import Mutant
 
 T = TableId("d", "t")
 READERS = {"in the driver": {}, "by Spark": {"merge_engine": "spark"}}
@@ -272,59 +271,6 @@ def test_a_partition_s_mark_counts_as_the_change_before_it(spark):
     assert not batch_facts.ties(changes, applied), "below the offset all was applied"
 
 
-MARK = HighWater(0, Position(0, 7, 99), "uuid:app:2")
-
-
-@pytest.mark.parametrize(
-    ("gtid", "passed", "torn"),
-    [
-        ("uuid:app:1", True, False),
-        ("uuid:app:2", True, True),
-        ("uuid:app:3", False, False),
-        ("uuid:1", False, True),
-        ("uuid:1000", False, True),
-        ("uuid:other:1", False, True),
-        ("other:app:2", False, False),
-        ("other:2", False, False),
-        (None, False, False),
-    ],
-)
-def test_in_a_new_epoch_numbers_compare_within_one_tag_of_one_server(spark, gtid, passed, torn):
-    one = message("c", 10, after={"id": 1}, key={"id": 1}, gtid=gtid)
-    place = (
-        "named_struct('epoch', 1, 'file', position.file, 'pos', position.pos, 'row', position.row, "
-    )
-    moved = envelope.changes(spark.createDataFrame([one], SCHEMA)).selectExpr(
-        "* except (position)", f"{place} 'part', position.part) AS position"
-    )
-    (found,) = dedup.marked(moved, {("p.d.t", 0): MARK}, {}).collect()
-    assert (found.passed_over is not None, found.torn) == (passed, torn)
-    _, counts = batch_facts.gather(dedup.marked(moved, {("p.d.t", 0): MARK}, {}))
-    assert counts.torn == ({T: Position(1, 1, 10, 0, 1)} if torn else {})
-
-
-def test_in_the_same_log_a_tag_s_own_numbers_tell_a_regression(spark):
-    rows = [
-        message("c", 10, after={"id": 1}, key={"id": 1}, gtid=gtid, offset=offset)
-        for offset, gtid in enumerate(["uuid:app:2", "uuid:app:3", "uuid:9"])
-    ]
-    changes = envelope.changes(spark.createDataFrame(rows, SCHEMA))
-    marked = dedup.marked(changes, {("p.d.t", 0): MARK}, {})
-    assert [one.regressed for one in marked.orderBy("offset").collect()] == [False, True, False]
-    assert not marked.filter("torn").count(), "it is one log: positions say it all"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One thing taken out, and the test that must notice."""
-
-    what: str
-    owner: object
-    name: str
-    make: Callable
-    killed_by: Callable
-
-
 def in_one_batch(spark, folder):
     name = "an update and a delete of one row"
     test_changes_of_a_compressed_transaction_open_a_gap(spark, folder, name, "in the driver", False)
@@ -337,17 +283,6 @@ def with_a_batch_end_in_between(spark, folder):
 
 def sent_again(spark, folder):
     test_what_is_sent_again_opens_none_wherever_a_batch_ends(spark, folder, "at once", "by Spark")
-
-
-def of_one_tag(spark, _):
-    test_in_a_new_epoch_numbers_compare_within_one_tag_of_one_server(
-        spark, "uuid:app:1", True, False
-    )
-
-
-def before_the_tag(gtid):
-    """A GTID's numbering as it was read before servers had tags."""
-    return (gtid.partition(":")[0], int(gtid.rpartition(":")[2])) if gtid else None
 
 
 MUTANTS = [
@@ -393,21 +328,10 @@ MUTANTS = [
         lambda _: lambda places: {},
         test_a_transaction_that_a_failover_cuts_in_two_opens_a_gap,
     ),
-    Mutant(
-        "a tag is part of the number",
-        dedup,
-        "numbered",
-        lambda _: before_the_tag,
-        of_one_tag,
-    ),
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what.replace(" ", "_"))
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_mutant_is_killed(spark, tmp_path, mutant):
-    mutated = mutant.make(getattr(mutant.owner, mutant.name))
-    with (
-        patch.object(mutant.owner, mutant.name, mutated),
-        pytest.raises((AssertionError, ValueError)),
-    ):
+    with mutant.in_place(), pytest.raises((AssertionError, ValueError)):
         mutant.killed_by(spark, tmp_path)

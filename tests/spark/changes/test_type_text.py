@@ -1,4 +1,4 @@
-"""`type_text`: a type is what Spark's own parser makes of it."""
+"""`delta_types`: a type is what Spark's own parser makes of it."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

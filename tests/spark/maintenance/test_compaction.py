@@ -21,7 +21,7 @@ from ingest.maintenance.file_layout import Rewrite
 from ingest.maintenance.schedule import Maintenance
 from ingest.model.names import quoted_for_delta_rs
 from ingest.targets import mirror
-from tests.spark.lake.test_delta_rs_table import (
+from tests.support.keyed_table import (
     APP,
     EVERY_TYPE,
     KEYS,
@@ -30,12 +30,8 @@ from tests.spark.lake.test_delta_rs_table import (
     direct_of,
     marking,
     rows,
-    small,
     source_of,
-    table,
 )
-
-__all__ = ["small", "table"]
 
 
 def written_anew(target, rows_per_file=10, key=("id",)):

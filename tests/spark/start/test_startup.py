@@ -2,13 +2,17 @@
 
 import pytest
 
+from ingest.lake.delta import spark_table
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
+from ingest.model.topics import TableId
+from ingest.schema.catalog import SchemaVersion
 from ingest.start import gather_facts
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import insert
 from tests.conformance.targets import SparkTarget
+from tests.support.declared_tables import ID
 
 PLACE = ("h.d.t0", 0)
 
@@ -56,6 +60,22 @@ def test_tables_in_a_local_folder_are_looked_at_without_spark(spark, target, mon
     assert (table.name, table.foreign) == ("d.t0", None)
     assert table.version >= 7
     assert table.id
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [("ingest.source", True), ("ingest.kafka.record_stream", True), ("somebody.else", False)],
+)
+def test_a_table_that_no_batch_has_published_is_ours_by_its_own_word(
+    spark, target, monkeypatch, said, known
+):
+    monkeypatch.setattr(spark_table, "SOURCE_PROPERTY", said)
+    version = SchemaVersion(
+        TableId("d", "torn"), Position(0, 1, 5), "CREATE", (ID,), ("id",), "CREATE TABLE torn …"
+    )
+    LakeTable(spark, str(target.path / "d" / "torn")).create(version, ("id",))
+    found = {one.name for one in gather_facts.gather(spark, target.pipeline, {}).lake}
+    assert found == {"d.t0", *(["d.torn"] if known else [])}
 
 
 def test_the_manifest_s_batches_come_newest_first_from_the_end_or_from_below_one(target):

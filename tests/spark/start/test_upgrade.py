@@ -14,18 +14,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.batch.micro_batch import Batches
-from ingest.config import pipeline_file
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.spark_table import LakeTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import RESERVED_COLUMN, manifest_path
+from ingest.model.position import Position
 from ingest.model.start_facts import KafkaFacts
+from ingest.model.topics import TableId
 from ingest.source.resync import Requests
 from ingest.start import gather_facts, upgrade
 from ingest.start.repair import mended
 from ingest.targets import multiset_rows
-from ingest.testing.lake import RecordLog
+from ingest.testing.debezium import schema_record
+from ingest.testing.lake import RecordLog, pipeline_at
 from tests.conformance.targets import Crash
 from tests.outside.log import Log
 from tests.support.binlog import PlainLog
@@ -73,21 +75,7 @@ class Lake:
             place: KafkaFacts(0, end, newest.high_water[place].topic_id)
             for place, end in newest.ends.items()
         }
-        pipeline = pipeline_file.parse(
-            json.dumps(
-                {
-                    "name": "old",
-                    "source": {
-                        "mysql": "mysql://u@h",
-                        "password": {"env": "X"},
-                        "tables": ["old.*"],
-                    },
-                    "kafka": {"bootstrap_servers": "none:1"},
-                    "connect": {"url": "http://none"},
-                    "lake": {"path": str(self.path)},
-                }
-            )
-        )
+        pipeline = pipeline_at(self.path, "old")
         committer = Committer(self.term)
         batches = Batches(
             self.spark,
@@ -119,23 +107,19 @@ class Lake:
 
 
 def _record(table, columns):
-    body = {
-        "columns": [
-            {
-                "name": name,
-                "typeName": type_,
-                "length": length,
-                "optional": True,
-                "charsetName": "binary" if type_ in LABELS else None,
-                "enumValues": LABELS.get(type_),
-            }
-            for name, type_, length in columns
-        ],
-        "primaryKeyColumnNames": ["id"] if table in KEYED else [],
-    }
-    source = {"file": "binlog.000001", "pos": 4, "row": 0, "snapshot": "true"}
-    change = {"type": "CREATE", "id": f'"old"."{table}"', "table": body}
-    return {"source": source, "ddl": "CREATE TABLE …", "tableChanges": [change]}
+    told = [
+        {
+            "name": name,
+            "typeName": type_,
+            "length": length,
+            "optional": True,
+            "charsetName": "binary" if type_ in LABELS else None,
+            "enumValues": LABELS.get(type_),
+        }
+        for name, type_, length in columns
+    ]
+    key = ["id"] if table in KEYED else []
+    return schema_record(TableId("old", table), Position(0, 1, 4), told, key)
 
 
 @pytest.fixture

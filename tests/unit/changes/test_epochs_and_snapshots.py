@@ -19,7 +19,7 @@ from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, Attempt
 from ingest.source.resync import Request
-from tests.unit.schema.test_catalog_and_steps import CREATE, T, at, catalog, column, facts, record
+from tests.support.declared_tables import CREATE, T, at, catalog, column, facts, record
 from tests.unit.start.test_start_decision import entry
 
 FIRST = following([], "one", "the first log", {("p.d.t", 0): 7})

@@ -7,20 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.arrow.record_reader import POSITION
 from ingest.lake.engines.collected_changes import AbsentError, numbered, winners
-
-PLACE = pa.struct(
-    [
-        ("epoch", pa.int32()),
-        ("file", pa.int64()),
-        ("pos", pa.int64()),
-        ("row", pa.int32()),
-        ("part", pa.int32()),
-    ]
-)
-META = pa.struct(
-    [("position", PLACE), ("op", pa.string()), ("committed_at", pa.timestamp("us", "UTC"))]
-)
+from tests.support.direct_lake import META
 
 
 def place(*numbers):
@@ -55,7 +44,7 @@ NET = pa.schema(
         ("content", pa.string()),
         ("row", pa.struct([("a", pa.int64())])),
         ("delta", pa.int64()),
-        ("position", PLACE),
+        ("position", POSITION),
         ("op", pa.string()),
         ("committed_at", pa.timestamp("us", "UTC")),
     ]

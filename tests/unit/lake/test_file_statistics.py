@@ -13,6 +13,7 @@ from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.files.storage import LocalFiles
 from tests.support.direct_lake import DirectLake
+from tests.support.mutants import Mutant
 
 SEPARATORS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 TEXT = st.text(
@@ -264,45 +265,61 @@ def _untouched(add, *_):
     return add
 
 
-MUTANTS = {
-    "lines end where Unicode has them end": (
-        (delta_log, "lines", lambda text, _: list(map(json.loads, text.decode().splitlines()))),
+MUTANTS = [
+    Mutant(
+        "lines end where Unicode has them end",
+        delta_log,
+        "lines",
+        lambda _: lambda text, _: list(map(json.loads, text.decode().splitlines())),
         lambda path: test_texts_with_line_separators_pass_through_every_kind_of_commit(path, "add"),
     ),
-    "an empty commit is one without actions": (
-        (delta_log, "lines", lambda text, _: [json.loads(one) for one in text.splitlines()]),
+    Mutant(
+        "an empty commit is one without actions",
+        delta_log,
+        "lines",
+        lambda _: lambda text, _: [json.loads(one) for one in text.splitlines()],
         lambda path: test_a_torn_commit_is_not_a_version_without_actions(path, b""),
     ),
-    "commits are written in ASCII": (
-        (delta_log, "write", _ascii),
+    Mutant(
+        "commits are written in ASCII",
+        delta_log,
+        "write",
+        lambda _: _ascii,
         lambda path: test_a_character_of_any_plane_is_found_by_a_filter(
             path, "𠮷野家", "add", True
         ),
     ),
-    "decimals stay as delta-rs writes them": (
-        (file_statistics, "true", _untouched),
+    Mutant(
+        "decimals stay as delta-rs writes them",
+        file_statistics,
+        "true",
+        lambda _: _untouched,
         lambda path: test_decimals_are_found_by_a_filter(
             path, pa.decimal128(20, 0), [str(2**64 - 1)], "add", False
         ),
     ),
-    "texts stay whole": (
-        (file_statistics, "true", _untouched),
+    Mutant(
+        "texts stay whole",
+        file_statistics,
+        "true",
+        lambda _: _untouched,
         lambda path: test_a_long_text_never_stands_in_the_log(path, "add"),
     ),
-    "files are passed over by the column's name": (
-        (TableState, "physical", lambda _, column: column),
+    Mutant(
+        "files are passed over by the column's name",
+        TableState,
+        "physical",
+        lambda _: lambda self, column: column,
         test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found,
     ),
-}
+]
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_each_mutant_is_killed_by_the_test_that_names_it(tmp_path, monkeypatch, name):
-    mutation, killed_by = MUTANTS[name]
-    killed_by(tmp_path / "as it is")
-    monkeypatch.setattr(*mutation)
-    with pytest.raises((AssertionError, ValueError, pytest.fail.Exception)):
-        killed_by(tmp_path / "mutant")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_each_mutant_is_killed_by_the_test_that_names_it(tmp_path, mutant):
+    mutant.killed_by(tmp_path / "as it is")
+    with mutant.in_place(), pytest.raises((AssertionError, ValueError, pytest.fail.Exception)):
+        mutant.killed_by(tmp_path / "mutant")
 
 
 def _filled(root, values, kind, type_=None):

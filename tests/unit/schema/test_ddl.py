@@ -48,6 +48,19 @@ def test_a_value_that_mysql_computes_is_told_from_a_constant(statement, computed
     assert column_changes(statement).computed == computed
 
 
+def test_columns_in_parentheses_are_added_one_by_one_and_indexes_are_none():
+    said = column_changes(
+        "ALTER TABLE t ADD (b INT DEFAULT 3, c BOOL DEFAULT TRUE, INDEX (b)), DROP a"
+    )
+    assert {name: one.text for name, one in said.defaults.items()} == {"b": "3", "c": "1"}
+    assert (said.added, said.dropped) == ({"b", "c"}, {"a"})
+
+
+def test_what_stands_in_a_versioned_comment_is_said():
+    said = column_changes("ALTER TABLE t /*!50000 DROP a, */ /* DROP x, */ DROP b")
+    assert said.dropped == {"a", "b"}
+
+
 def test_tables_are_renamed_in_their_order():
     swap = "RENAME TABLE t TO _t_del, `x`.`_t_gho` TO t"
     assert renamed_tables(swap, "d") == [

@@ -9,7 +9,7 @@ from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.spark_table import Description
 from ingest.start.upgrade import corrected, has_microseconds, needs_hashing
-from tests.unit.schema.test_catalog_and_steps import CREATE, T, catalog, column, record
+from tests.support.declared_tables import CREATE, T, catalog, column, record
 
 
 def stats(**bounds):

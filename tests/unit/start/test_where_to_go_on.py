@@ -3,7 +3,6 @@
 import sys
 from copy import deepcopy
 from dataclasses import replace
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from ingest.source.resync import Requests
 from ingest.start import where_to_go_on as decision
 from ingest.start.gather_facts import topics_of
 from ingest.start.where_to_go_on import where_to_go_on
+from tests.support.mutants import Mutant
 from tests.unit.start.test_start_decision import entry, facts
 
 A, B, C, E = (f"d.{name}" for name in "abce")
@@ -35,8 +35,14 @@ lake: {path: "LAKE"}
 """
 
 
-def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
-    """Tables first, then policies table by table, then what Kafka has lost; texts are the manifest's, too."""
+APPLIED = {
+    ("p.d.b", 0): HighWater(4, AT, "", "B"),
+    ("p.d.a", 0): HighWater(9, AT, "", "A"),
+}
+
+
+def after_everything_at_once():
+    """Tables gone and restored, policies changed, topics deleted, made again and cut by retention."""
     held = {
         A: TableState("/l/d/a", 7, left_out=("w",), kept=("old",)),
         B: TableState("/l/d/b", 7, paused=AT, paused_by="ALTER TABLE b DROP v"),
@@ -44,13 +50,9 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
         E: TableState("/l/d/e", 7, kept=("x", "y")),
     }
     places = {(topic, 0): (9, 9) for topic in TOPIC_OF.values()}
-    marks = {
-        ("p.d.b", 0): HighWater(4, AT, "", "B"),
-        ("p.d.a", 0): HighWater(9, AT, "", "A"),
-    }
     then = entry(2, offsets={("p.d.c", 0): (0, 3)}, tables={C: TableState("/l/d/c", 5)})
-    newest = entry(3, offsets=places, tables=held, high_water=marks)
-    found = where_to_go_on(
+    newest = entry(3, offsets=places, tables=held, high_water=APPLIED)
+    return where_to_go_on(
         facts(
             newest=newest,
             history=[newest, then],
@@ -67,6 +69,11 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
         ),
         newest,
     )
+
+
+def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
+    """Tables first, then policies table by table, then what Kafka has lost; texts are the manifest's, too."""
+    found = after_everything_at_once()
     left_out = "the columns 'w' were left out of the lake until now"
     made_again = "the topic was deleted and made again"
     removed = "Kafka removed records before they were applied (retention)"
@@ -101,10 +108,25 @@ def test_each_decision_is_said_in_the_order_in_which_it_was_taken():
     }
     assert found.marks == {
         ("p.d.a", 0): HighWater(0, AT, "", "new"),
-        ("p.d.b", 0): marks["p.d.b", 0],
+        ("p.d.b", 0): APPLIED["p.d.b", 0],
         ("p.d.c", 0): HighWater(),
         ("p.d.e", 0): HighWater(),
     }
+
+
+def test_a_table_restored_to_a_batch_of_before_a_new_beginning_goes_on_behind_that_batch():
+    """It holds all that the batch had read, though the newest row of the manifest was set back to the first record."""
+    then = entry(2, offsets={("p.d.c", 0): (0, 7)}, tables={C: TableState("/l/d/c", 5)})
+    newest = entry(3, offsets={("p.d.c", 0): (0, 0)}, tables={C: TableState("/l/d/c", 6)})
+    start = facts(
+        newest=newest,
+        history=[newest, then],
+        topic_of=TOPIC_OF,
+        lake=[LakeFacts(C, "/l/d/c", 8, foreign=Foreign(8, "RESTORE", restored_to=5))],
+        kafka={("p.d.c", 0): KafkaFacts(0, 9, "C")},
+    )
+    found = where_to_go_on(start, newest)
+    assert (found.offsets, found.gaps, found.resync) == ({("p.d.c", 0): 7}, (), ())
 
 
 GONE = "p.d.aside"
@@ -160,41 +182,41 @@ def test_a_gap_that_is_known_by_its_topic_alone_stops_neither_a_batch_nor_a_repo
 
 
 MUTANTS = [
-    (
+    Mutant(
         "what a policy lets go is not let go",
-        (decision, "_released", lambda _: lambda facts, decided: decided),
+        decision,
+        "_released",
+        lambda _: lambda facts, decided: decided,
         test_each_decision_is_said_in_the_order_in_which_it_was_taken,
     ),
-    (
+    Mutant(
         "a gap keeps its topic's name",
-        (decision, "_with_gaps_named", lambda _: lambda facts, decided: decided),
+        decision,
+        "_with_gaps_named",
+        lambda _: lambda facts, decided: decided,
         test_a_gap_that_an_earlier_start_knew_by_its_topic_alone_is_its_table_s_once_that_is_known,
     ),
-    (
+    Mutant(
         "a topic's name is taken for a table's",
-        (Gap, "of", lambda _: property(lambda gap: TableId.parse(gap.table))),
+        Gap,
+        "of",
+        lambda _: property(lambda gap: TableId.parse(gap.table)),
         test_what_kafka_lost_of_a_topic_whose_table_nobody_knows_is_an_open_gap_and_no_table_to_ask_for,
     ),
-    (
+    Mutant(
         "only tables with a row are known",
-        (
-            sys.modules[__name__],
-            "topics_of",
-            lambda of: lambda pipeline, newest, _: of(pipeline, newest),
-        ),
+        sys.modules[__name__],
+        "topics_of",
+        lambda of: lambda pipeline, newest, _: of(pipeline, newest),
         test_a_table_without_a_row_in_the_lake_is_known_by_the_schemas_that_were_streamed,
     ),
 ]
 
 
-@pytest.mark.parametrize(("what", "mutant", "killed_by"), MUTANTS, ids=[one[0] for one in MUTANTS])
-def test_each_mutant_is_killed_by_the_test_that_names_it(what, mutant, killed_by):
-    owner, name, make = mutant
-    with (
-        patch.object(owner, name, make(getattr(owner, name))),
-        pytest.raises((AssertionError, ValueError)),
-    ):
-        killed_by()
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_each_mutant_is_killed_by_the_test_that_names_it(mutant):
+    with mutant.in_place(), pytest.raises((AssertionError, ValueError)):
+        mutant.killed_by()
 
 
 OFFSETS = st.integers(0, 9)
@@ -263,9 +285,13 @@ def test_a_decision_leaves_its_facts_as_they_were(start):
 
 @given(starts())
 def test_no_record_is_skipped_but_by_a_gap_whose_table_is_taken_again(start):
+    """A restored table may go on behind an older batch, which may have read more than the newest, that was set back."""
     found = where_to_go_on(start, start.newest)
+    restored = {start.topic_of.get(one.name) for one in start.lake if one.foreign}
     for place, at in found.offsets.items():
-        if at > start.newest.ends[place] and not start.from_beginning:
+        known = start.history if place[0] in restored else [start.newest]
+        was_read = max(one.ends.get(place, 0) for one in known)
+        if at > was_read and not start.from_beginning:
             (gap,) = (
                 gap for gap in found.gaps if (gap.topic, gap.partition, gap.end) == (*place, at)
             )

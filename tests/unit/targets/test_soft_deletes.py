@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -36,6 +35,8 @@ from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import live_rows
+from tests.support.direct_lake import META
+from tests.support.mutants import Mutant
 from tests.unit.config.test_pipeline_file import GOOD
 from tests.unit.observe.test_lake_plan import HELD, ID, V, record
 
@@ -187,9 +188,7 @@ def test_the_plan_refuses_what_a_table_cannot_be():
 
 # --- the MERGE itself, by delta-rs, in both its ways ---------------------------------------------
 
-_POSITION = pa.struct([("epoch", pa.int32()), ("file", pa.int64()), ("pos", pa.int64()), ("row", pa.int32()), ("part", pa.int32())])  # fmt: skip
-_META = pa.struct([("position", _POSITION), ("op", pa.string()), ("committed_at", pa.timestamp("us", "UTC"))])  # fmt: skip
-_SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("_ingest", _META)])
+_SCHEMA = pa.schema([("id", pa.int32()), ("v", pa.string()), ("_ingest", META)])
 
 operations = st.tuples(st.sampled_from(["put", "put", "remove"]), st.integers(0, 3))
 
@@ -318,17 +317,16 @@ def _removes(_):
 
 
 NOT_KEPT = _plan(insert_when="s._ingest.op <> 'd'")
-MUTANTS = {
-    "a change applies over a newer row": (SoftDeletes, "plan", _plan(update_when="true"), False),
-    "a delete of an absent row is not kept": (SoftDeletes, "plan", NOT_KEPT, False),
-    "nor where no file may hold its key": (SoftDeletes, "removing", _removes, False),
-    "a delete marks its row and adds none": (SoftDeletes, "removing", _removes, True),
-    "rows are marked whatever their own position": (merge_on_read, "_decide", _anywhere, True),
-}
+MUTANTS = [
+    (False, Mutant("a change applies over a newer row", SoftDeletes, "plan", _plan(update_when="true"), agree)),
+    (False, Mutant("a delete of an absent row is not kept", SoftDeletes, "plan", NOT_KEPT, agree)),
+    (False, Mutant("nor where no file may hold its key", SoftDeletes, "removing", _removes, agree)),
+    (True, Mutant("a delete marks its row and adds none", SoftDeletes, "removing", _removes, agree)),
+    (True, Mutant("rows are marked whatever their own position", merge_on_read, "_decide", _anywhere, agree)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("what", MUTANTS)
-def test_each_mutant_is_killed_by_the_law(what):
-    owner, name, make, marks = MUTANTS[what]
-    with patch.object(owner, name, make(getattr(owner, name))), pytest.raises(AssertionError):
-        agree(marks=marks)
+@pytest.mark.parametrize(("marks", "mutant"), MUTANTS, ids=[one.what for _, one in MUTANTS])
+def test_each_mutant_is_killed_by_the_law(marks, mutant):
+    with mutant.in_place(), pytest.raises(AssertionError):
+        mutant.killed_by(marks=marks)

@@ -55,7 +55,7 @@ def test_a_log_is_a_table_without_a_key_of_which_any_pattern_says_so():
 def test_a_table_is_known_again_for_what_it_was_written_as_as_far_as_not_all_rows_count(target):
     known = registry.noted(registry.note(target), keyed=target.keyed)
     assert known.dead == target.dead
-    assert (known.name == target.name) == (bool(target.dead) or target.plain)
+    assert (known.name == target.name) == (bool(target.dead) or target.default)
 
 
 def test_a_table_of_before_there_was_a_note_is_the_plain_one():
@@ -67,7 +67,7 @@ def test_a_table_of_before_there_was_a_note_is_the_plain_one():
 def test_a_note_from_before_a_table_lost_its_key_says_nothing():
     for target in registry.TARGETS:
         noted = registry.noted({TARGET_PROPERTY: target.name}, keyed=not target.keyed)
-        assert noted.plain
+        assert noted.default
         assert noted.keyed != target.keyed
 
 

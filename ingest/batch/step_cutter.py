@@ -1,0 +1,144 @@
+"""Cut a batch into the steps of its tables: what of each is applied between two barriers, and by which key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.arrow.change_facts import before
+from ingest.batch import row_fates
+from ingest.changes import dedup, restarted_snapshots, row_images, table_batch
+from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
+from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta.spark_table import LakeTable
+from ingest.model.manifest import Entry, TableState
+from ingest.model.names import RESERVED_COLUMN
+from ingest.model.topics import TableId
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import Catalog
+from ingest.schema.steps import Step, TableFacts, steps
+
+
+@dataclass
+class StepCutter:
+    """Of the batches of one pipeline. ``prepared``: tables of the newest batch, as far as they were cut."""
+
+    pipeline: Pipeline
+    session: SparkSession
+    prepared: list[TableBatch] = field(default_factory=list)
+
+    def prepare(
+        self,
+        fresh: DataFrame | None,
+        rows: Mapping[TableId, pa.Table],
+        facts: Mapping[TableId, TableFacts],
+        catalog: Catalog,
+        previous: Entry | None,
+    ) -> list[TableBatch]:
+        """Cut each table's changes into steps. ``rows``: of the tables that were read in the driver; those of
+        all others are in ``fresh``.
+        """
+        self.prepared = []
+        states = previous.tables if previous else {}
+        readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
+        for table, found in facts.items():
+            if table in rows:
+                self.prepared.append(self._cut_rows(rows[table], found, catalog, states))
+            else:
+                assert readable is not None
+                self.prepared.append(self._cut(readable, found, catalog, states))
+        return self.prepared
+
+    def _cut_rows(
+        self,
+        rows: pa.Table,
+        found: TableFacts,
+        catalog: Catalog,
+        states: Mapping[str, TableState],
+    ) -> TableBatch:
+        state = states.get(str(found.table))
+        cut = steps(found, catalog, state.position if state else None)
+        cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
+        parts = [rows] if len(cut) == 1 else [_rows_within(rows, step) for step in cut]
+        pairs = zip(cut, parts, strict=True)
+        return TableBatch(
+            found, [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
+        )
+
+    def _cut(
+        self,
+        readable: DataFrame,
+        found: TableFacts,
+        catalog: Catalog,
+        states: Mapping[str, TableState],
+    ) -> TableBatch:
+        table, state = found.table, states.get(str(found.table))
+        cut = steps(found, catalog, state.position if state else None)
+        keys = self._keys(found, cut)
+        mine = (F.col("database") == table.database) & (F.col("table") == table.name)
+        mine = mine & (F.col("op") != "t")
+        if not all(keys) and found.attempt:
+            # Rows of a multiset carry no key to meet again by: only one attempt may count, and
+            # nothing that the snapshot already contains.
+            readable = dedup.of_attempt(readable.filter(mine), found.attempt)
+            again = restarted_snapshots.begins_again(found, state)
+            if again:
+                cut = [replace(cut[0], reset=again.position), *cut[1:]]
+        unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
+        # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
+        told = found.changes > len(found.truncates)
+        if unfit and (told or LakeTable(self.session, self.pipeline.path(table)).exists()):
+            raise unfit.refusal(str(table))
+        target = self.pipeline.target(table, keyed=all(keys))
+        if target.ignored or target.refused:
+            readable = table_batch.taken_in(readable.filter(mine), target)
+        pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
+        last = self.pipeline.target(table, keyed=bool(keys[-1]))
+        cut = row_fates.without_void(cut, last if last.dead else target)
+        zero = self.pipeline.source.epoch_dates
+        batches: list[StepBatch | StepRows] = []
+        for step in cut:
+            key = pairs[step.number]
+            schema = row_images.RowSchema.of(
+                admitted(step.version, self.pipeline.lake.profile).columns, key, zero
+            )
+            batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
+        return TableBatch(found, batches)
+
+    def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
+        """The key of each step: the primary key in force, else the unique key that Debezium puts
+        into the messages in its place, else none.
+        """
+        unique = next(iter(facts.keys - {step.version.key for step in cut}), ())
+        if not unique and facts.changes == len(facts.truncates) and not cut[0].version.key:
+            # No row that could say; what the lake's table was made with still holds.
+            description = LakeTable(self.session, self.pipeline.path(facts.table)).describe()
+            unique = description.key if description else ()
+        return [step.version.key or unique for step in cut]
+
+
+def _within(step: Step) -> Column:
+    """True for changes at the positions of a step."""
+    start, end = F.lit(True), F.lit(True)
+    if step.start is not None:
+        start = F.col("position") >= dedup.literal(step.start)
+    if step.end is not None:
+        end = F.col("position") < dedup.literal(step.end)
+    return start & end
+
+
+def _rows_within(rows: pa.Table, step: Step) -> pa.Table:
+    """The same of a MERGE's source rows."""
+    place = pc.struct_field(rows[RESERVED_COLUMN], "position")
+    places = pa.table({field.name: pc.struct_field(place, field.name) for field in place.type})
+    mine = pa.repeat(pa.scalar(True), rows.num_rows)
+    if step.start is not None:
+        mine = pc.and_(mine, pc.invert(before(places, step.start)))
+    if step.end is not None:
+        mine = pc.and_(mine, before(places, step.end))
+    return rows.filter(mine)
