@@ -23,8 +23,8 @@ from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer, Identity, sibling
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import Description, LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging, Source
 from ingest.lake.files.storage import within_delta_rs_s_reach
@@ -92,7 +92,7 @@ class Applier:
         return engine_choice.collects(self._merging.wanted, reachable=reachable)
 
     @property
-    def opened(self) -> list[DirectTable]:
+    def opened(self) -> list[DeltaRsTable]:
         """Tables that delta-rs has merged into."""
         return self._merging.opened
 
@@ -156,7 +156,7 @@ class Applier:
         unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
         # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
         told = found.changes > len(found.truncates)
-        if unfit and (told or LakeTable(self.session, self.path(table)).exists()):
+        if unfit and (told or SparkTable(self.session, self.path(table)).exists()):
             raise unfit.refusal(str(table))
         target = self.pipeline.target(table, keyed=all(keys))
         if target.ignored or target.refused:
@@ -179,7 +179,7 @@ class Applier:
         unique = next(iter(facts.keys - {step.version.key for step in cut}), ())
         if not unique and facts.changes == len(facts.truncates) and not cut[0].version.key:
             # No row that could say; what the lake's table was made with still holds.
-            description = LakeTable(self.session, self.path(facts.table)).describe()
+            description = SparkTable(self.session, self.path(facts.table)).describe()
             unique = description.key if description else ()
         return [step.version.key or unique for step in cut]
 
@@ -195,7 +195,7 @@ class Applier:
         """
         for current in catalog.current():
             if current.key and current.table not in self._seen:
-                target = LakeTable(self.session, self.path(current.table))
+                target = SparkTable(self.session, self.path(current.table))
                 if not target.exists():
                     first = catalog.first(current.table) or current
                     kept_as = self.pipeline.target(current.table, keyed=bool(first.key))
@@ -207,7 +207,7 @@ class Applier:
         session = self._own_session()
         table = batch.facts.table
         reached("table_started", work.batch_id, str(table))
-        target = LakeTable(session, self.path(table))
+        target = SparkTable(session, self.path(table))
         if not target.exists():
             key = batch.steps[0].key
             kept_as = self.pipeline.target(table, keyed=bool(key))
@@ -228,7 +228,7 @@ class Applier:
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Do to the rows that a completed snapshot did not contain what the table's target does to such."""
-        target = LakeTable(self._own_session(), self.path(cleanup.table))
+        target = SparkTable(self._own_session(), self.path(cleanup.table))
         held = target.describe()
         assert held is not None
         app = self.identity(work.checkpoint_id, cleanup.table)
@@ -245,7 +245,7 @@ class Applier:
 
     def _step(
         self,
-        target: LakeTable,
+        target: SparkTable,
         table: TableId,
         one: StepBatch | StepRows,
         phases: list[Identity],
@@ -289,7 +289,7 @@ class Applier:
 
     def _evolve(
         self,
-        target: LakeTable,
+        target: SparkTable,
         held: Description | None,
         step: Step,
         key: tuple[str, ...],
@@ -324,7 +324,7 @@ class Applier:
 
     def _change(
         self,
-        target: LakeTable,
+        target: SparkTable,
         held: Description,
         step: Step,
         key: tuple[str, ...],

@@ -1,7 +1,7 @@
 """Exactly one replay-safe commit per table per step.
 
 Delta skips a commit whose (``txnAppId``, ``txnVersion``) it has seen. How the pair gets into a commit
-is the target's own (``LakeTable.identified``); afterwards the marker must stand in the table's log.
+is the target's own (``SparkTable.identified``); afterwards the marker must stand in the table's log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from ingest.lake.delta import other_writers, read_back
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
@@ -83,7 +83,7 @@ class Committer:
         place = (table.path, identity.app_id)
         seen, marker = place in self._known, Marker(self.term, *identity.place)
         if self.holds(table, identity):
-            if not seen and isinstance(table, LakeTable):
+            if not seen and isinstance(table, SparkTable):
                 self._read_back_again(table, identity)
             return False
         self.refuse_lost()
@@ -92,7 +92,7 @@ class Committer:
             act()
         if not (may_do_nothing and table.version() == before):
             self._refuse_unmarked(table, identity, marker, before)
-            if isinstance(table, LakeTable):
+            if isinstance(table, SparkTable):
                 read_back.put_right(table, before + 1, identity.app_id, marker.version)
         self._known[place] = marker
         self._versions[table.path] = table.version()
@@ -112,7 +112,7 @@ class Committer:
         """Every table was looked at again and what others did there was decided upon."""
         self._versions.clear()
 
-    def fence(self, table: LakeTable, app_id: str) -> None:
+    def fence(self, table: SparkTable, app_id: str) -> None:
         """Put this job's term into a table, keeping its batch and step.
 
         From this commit on, a predecessor that wakes up in the middle of a commit of its own meets
@@ -143,7 +143,7 @@ class Committer:
             **({"userMetadata": identity.note} if identity.note else {}),
         }
         writer = rows.write.format("delta").mode("append").options(**options)
-        return self.once(LakeTable(session, path), identity, lambda: writer.save(path))
+        return self.once(SparkTable(session, path), identity, lambda: writer.save(path))
 
     def _continued(self, table: Target) -> int:
         """The table's version, when nobody else has changed it since our last commit to it."""
@@ -155,7 +155,7 @@ class Committer:
                 raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
         return now
 
-    def _read_back_again(self, table: LakeTable, identity: Identity) -> None:
+    def _read_back_again(self, table: SparkTable, identity: Identity) -> None:
         """Whoever made this commit may have died before it was read back."""
         held = self._known[table.path, identity.app_id]
         if held.place != identity.place:

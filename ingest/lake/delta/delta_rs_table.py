@@ -23,7 +23,7 @@ from ingest.lake.delta.delta_log import Action, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
@@ -43,12 +43,12 @@ less time: columns that hardly repeat are not made a dictionary of."""
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-class DirectTable:
+class DeltaRsTable:
     """A Delta table in a local folder, read once and followed by its log. ``room``: a folder for what is
     being written (``names.scratch_path``), best on the same disk.
     """
 
-    def __init__(self, table: LakeTable, room: Path) -> None:
+    def __init__(self, table: SparkTable, room: Path) -> None:
         self.path = table.path
         self._slow = table
         self._room = room
@@ -71,7 +71,7 @@ class DirectTable:
         return self.state.markers.get(app_id)
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """See ``LakeTable.commits``."""
+        """See ``SparkTable.commits``."""
         folder = local_folder(self.path)
         for version in range(start, self.version() + 1):
             yield version, delta_log.read(folder, version) or []
@@ -236,11 +236,11 @@ class DirectTable:
         return state
 
 
-def within_reach(table: LakeTable, lake: str) -> DirectTable | None:
+def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
     """A table of this lake, where it is in a local folder with a plain name and its log can be read here."""
     if not within_delta_rs_s_reach(table.path):
         return None
-    found = DirectTable(table, local_folder(scratch_path(lake)))
+    found = DeltaRsTable(table, local_folder(scratch_path(lake)))
     try:
         found.version()
     except UnknownLogError:

@@ -63,7 +63,7 @@ class Description:
         return registry.noted(self.properties, keyed=not self.multiset)
 
 
-class LakeTable:
+class SparkTable:
     """A Delta table at a path, in one session."""
 
     def __init__(self, session: SparkSession, path: str) -> None:

@@ -13,8 +13,8 @@ from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Wanted
 from ingest.lake.delta.commit import Committer, Identity, sibling
-from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import collected_changes, merge_on_read
 from ingest.lake.engines.engine_choice import (
     COULD_NOT,
@@ -69,11 +69,11 @@ class Merging:
     profile: Profile
     choices: dict[str, Choice] = field(default_factory=dict)
     """By table's path: what made its last MERGE, and why."""
-    _opened: dict[str, DirectTable | None] = field(default_factory=dict)
+    _opened: dict[str, DeltaRsTable | None] = field(default_factory=dict)
 
     def by_key(
         self,
-        table: LakeTable,
+        table: SparkTable,
         target: Target,
         source: Source,
         columns: Sequence[str],
@@ -83,7 +83,7 @@ class Merging:
         """One winning change per key into a table. ``key``: its columns and their Delta types."""
         names, kinds = tuple(key), tuple(key.values())
 
-        def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
+        def by_delta_rs(direct: DeltaRsTable, facts: MergeFacts) -> str | None:
             mine = source.winners(names).select([*columns, RESERVED_COLUMN])
             if may_mark(self.wanted, facts, self.profile):
                 always = self.wanted == "deletion-vectors"
@@ -100,7 +100,7 @@ class Merging:
 
     def by_content(
         self,
-        table: LakeTable,
+        table: SparkTable,
         target: Target,
         source: Source,
         columns: Sequence[str],
@@ -109,7 +109,7 @@ class Merging:
         """All changes of a table without a key into it."""
         net = multiset_rows.net_changes(dedup.once(source.changes()))
 
-        def by_delta_rs(direct: DirectTable, _: MergeFacts) -> None:
+        def by_delta_rs(direct: DeltaRsTable, _: MergeFacts) -> None:
             found, op = net.toArrow(), _unused("_op", columns)
             if found.num_rows:
                 held = direct.ordinals(found["content"].to_pylist())
@@ -124,11 +124,11 @@ class Merging:
 
     def _make(
         self,
-        target: LakeTable,
+        target: SparkTable,
         key: tuple[str, ...],
         size: int,
         identity: Identity,
-        by_delta_rs: Callable[[DirectTable, MergeFacts], str | None],
+        by_delta_rs: Callable[[DeltaRsTable, MergeFacts], str | None],
         by_spark: Callable[[], None],
     ) -> None:
         """One MERGE, by the engine that fits; by Spark where delta-rs turns out not to be able to."""
@@ -155,7 +155,7 @@ class Merging:
         self.choices[target.path] = choice
 
     def _by_content_by_spark(
-        self, table: LakeTable, net: DataFrame, plan: MergePlan, step: Identity
+        self, table: SparkTable, net: DataFrame, plan: MergePlan, step: Identity
     ) -> None:
         source = keep(multiset_rows.numbered(net, table.frame()))
         try:
@@ -174,7 +174,7 @@ class Merging:
         finally:
             free(source)
 
-    def current(self, target: LakeTable) -> LakeTable | DirectTable:
+    def current(self, target: SparkTable) -> SparkTable | DeltaRsTable:
         """The table by whichever way is cheaper to ask: Spark's first look at one takes seconds."""
         if self.wanted == "spark":
             return target
@@ -183,15 +183,15 @@ class Merging:
         return self._opened[target.path] or target
 
     @property
-    def opened(self) -> list[DirectTable]:
+    def opened(self) -> list[DeltaRsTable]:
         """Tables that delta-rs has merged into."""
         return [one for one in self._opened.values() if one is not None and one.merges]
 
     def _look(
-        self, target: LakeTable, key: tuple[str, ...], size: int
-    ) -> tuple[DirectTable | None, MergeFacts]:
+        self, target: SparkTable, key: tuple[str, ...], size: int
+    ) -> tuple[DeltaRsTable | None, MergeFacts]:
         direct = self.current(target)
-        if isinstance(direct, LakeTable):
+        if isinstance(direct, SparkTable):
             return None, MergeFacts(False)
         direct.version()
         held, rows = direct.size()
@@ -207,10 +207,10 @@ def _unused(name: str, columns: Sequence[str]) -> str:
 
 
 def direct_merge(
-    direct: DirectTable, target: Target, rows: pa.Table, key: Sequence[str], prune: Sequence[str]
+    direct: DeltaRsTable, target: Target, rows: pa.Table, key: Sequence[str], prune: Sequence[str]
 ) -> None:
     """One MERGE of source rows, one per key, by delta-rs; or what it comes to where no file may hold one of their keys.
-    ``prune``: see ``DirectTable.merge``.
+    ``prune``: see ``DeltaRsTable.merge``.
     """
     reached = direct.state.reached_by(rows, prune)
     if reached or not direct.add(mirror_rows.inserted(rows, target)):
@@ -218,7 +218,7 @@ def direct_merge(
         direct.merge(rows, target.plan(columns, key, quoted_for_delta_rs), prune=prune)
 
 
-def spark_merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
+def spark_merge(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
     """One MERGE. Its two passes read the same rows: the source is computed once and kept.
 
     A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its

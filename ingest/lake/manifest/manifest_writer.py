@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
 from ingest.model import manifest
 from ingest.model.manifest import Entry
@@ -39,15 +39,15 @@ class Publisher:
     def __init__(self, session: SparkSession, lake: str, committer: Committer) -> None:
         self._session = session
         self._committer = committer
-        self._table = LakeTable(session, manifest_path(lake))
+        self._table = SparkTable(session, manifest_path(lake))
         self._direct = (
-            DirectTable(self._table, local_folder(scratch_path(lake)))
+            DeltaRsTable(self._table, local_folder(scratch_path(lake)))
             if within_delta_rs_s_reach(lake)
             else None
         )
 
     @property
-    def opened(self) -> list[DirectTable]:
+    def opened(self) -> list[DeltaRsTable]:
         """The manifest, where delta-rs writes it and has."""
         return [self._direct] if self._direct is not None and self._direct.merges else []
 

@@ -10,10 +10,10 @@ from chispa import assert_df_equality
 from deltalake import DeltaTable, QueryBuilder
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY, DirectTable
+from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY, DeltaRsTable
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.dispatch import Merging, Source, spark_merge
 from ingest.lake.engines.engine_choice import WRITABLE, may_prune
 from ingest.lake.engines.merge_on_read import mark
@@ -66,7 +66,7 @@ KEYS = (
 
 
 def direct_of(target):
-    return DirectTable(target, Path(target.path).with_name("scratch"))
+    return DeltaRsTable(target, Path(target.path).with_name("scratch"))
 
 
 def rows(spark, columns, where, position, op="'c'"):
@@ -86,7 +86,7 @@ def table(spark, folder):
     """Makes a table of columns with expressions, the first its key, with rows 1 to 39 at position 50."""
 
     def made(columns, name="t"):
-        target = LakeTable(spark, str(folder / name))
+        target = SparkTable(spark, str(folder / name))
         version = SchemaVersion(
             TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("id",), ""
         )  # fmt: skip
@@ -128,7 +128,7 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert expected.count() > 40
     assert_df_equality(found, expected, ignore_nullable=True)
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
@@ -142,7 +142,7 @@ def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert expected.count() > 39
     assert_df_equality(found, expected, ignore_nullable=True)
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
 def adding(direct, source, batch):
@@ -217,7 +217,7 @@ def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, ke
     assert by_delta_rs(other, "SELECT count(*) n FROM t") == [{"n": expected.count()}]
     assert "deletionVectors" in direct.features()
     assert direct.features() <= WRITABLE
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 5, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 5, 0).version
 
 
 def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, table):
@@ -239,7 +239,7 @@ def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, t
 
 def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(spark, folder):
     columns = [(column("row"), "n % 7"), (column("change", "VARCHAR", 9), "n || 'x'"), (column("place"), "n")]  # fmt: skip
-    target = LakeTable(spark, str(folder / "pair"))
+    target = SparkTable(spark, str(folder / "pair"))
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("row", "change"), "")  # fmt: skip
     target.create(version, ("row", "change"))
     direct = direct_of(target)
@@ -434,7 +434,7 @@ def test_a_table_on_another_disk_than_its_lake_is_written_to(spark, small, monke
 
 
 def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):
-    target, columns = LakeTable(spark, str(folder / "new")), [(column("id"), "n")]
+    target, columns = SparkTable(spark, str(folder / "new")), [(column("id"), "n")]
     version = SchemaVersion(
         TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
     )
@@ -493,10 +493,10 @@ def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, s
     for early in range(CHECKPOINT_EVERY):
         (copy / "_delta_log" / f"{early:020d}.json").unlink()
     expected = small.frame().orderBy("id")
-    assert_df_equality(LakeTable(spark, str(copy)).frame().orderBy("id"), expected)
+    assert_df_equality(SparkTable(spark, str(copy)).frame().orderBy("id"), expected)
     marker = Marker(1, CHECKPOINT_EVERY + 1, 0).version
-    assert LakeTable(spark, str(copy)).markers() == {APP: marker}
-    assert direct_of(LakeTable(spark, str(copy))).committed(APP) == marker
+    assert SparkTable(spark, str(copy)).markers() == {APP: marker}
+    assert direct_of(SparkTable(spark, str(copy))).committed(APP) == marker
 
 
 def test_a_table_with_checkpoints_of_another_kind_is_merged_into_by_spark(spark, small):
@@ -514,7 +514,7 @@ def test_a_table_with_checkpoints_of_another_kind_is_merged_into_by_spark(spark,
 
 @pytest.mark.parametrize("name", ["%5Fhidden", "a\\b", "plain", "ä b'#?"])
 def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, folder, name):
-    table = LakeTable(spark, str(folder / name))
+    table = SparkTable(spark, str(folder / name))
     version = SchemaVersion(
         TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
     )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from ingest.changes import dedup, envelope, row_images
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.dispatch import Merging, Source
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
@@ -113,7 +113,7 @@ ENGINES = ["spark", "delta-rs"]
 
 @pytest.fixture(params=ENGINES)
 def mirror(spark, tmp_path, request):
-    table = LakeTable(spark, str(tmp_path / "t"))
+    table = SparkTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
     merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
     batches = count(1)
@@ -156,7 +156,7 @@ def test_the_same_changes_again_change_nothing(mirror):
 
 @pytest.fixture(params=ENGINES)
 def bag(spark, tmp_path, request):
-    table = LakeTable(spark, str(tmp_path / "m"))
+    table = SparkTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
     merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
     batches = count(1)
@@ -202,7 +202,7 @@ def test_removing_a_row_that_is_not_there_is_reported_and_not_guessed(bag):
 
 
 def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_needed(spark, tmp_path):
-    plain = LakeTable(spark, str(tmp_path / "plain"))
+    plain = SparkTable(spark, str(tmp_path / "plain"))
     plain.create(VERSION, ("id",))
     odd = SchemaVersion(
         VERSION.table,
@@ -212,7 +212,7 @@ def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_neede
         ("id",),
         "",
     )
-    mapped = LakeTable(spark, str(tmp_path / "mapped"))
+    mapped = SparkTable(spark, str(tmp_path / "mapped"))
     mapped.create(odd, ("id",))
 
     def features(path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
 from ingest.start import gather_facts
@@ -31,7 +31,7 @@ def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
     monkeypatch.setattr(gather_facts, "_BLOCK", 2)
     known = Ledger(str(target.path)).entries(100)
     (second,) = (entry for entry in known if entry.ends[PLACE] == 2)
-    table = LakeTable(spark, str(target.path / "d" / "t0"))
+    table = SparkTable(spark, str(target.path / "d" / "t0"))
     table.restore(second.tables["d.t0"].version)
     found = gather_facts.gather(spark, target.pipeline, {}).history
     assert [one.batch_id for one in found] == [known[0].batch_id, second.batch_id]
@@ -51,7 +51,7 @@ def test_tables_in_a_local_folder_are_looked_at_without_spark(spark, target, mon
     def refuse(self):
         raise AssertionError(self.path)
 
-    monkeypatch.setattr(LakeTable, "_snapshot", refuse)
+    monkeypatch.setattr(SparkTable, "_snapshot", refuse)
     (table,) = gather_facts.gather(spark, target.pipeline, {}).lake
     assert (table.name, table.foreign) == ("d.t0", None)
     assert table.version >= 7

@@ -17,7 +17,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.config import pipeline_file
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.start_facts import KafkaFacts
@@ -57,7 +57,7 @@ class Lake:
     term: int = 10
 
     def table(self, name):
-        return LakeTable(self.spark, str(self.path / "old" / name))
+        return SparkTable(self.spark, str(self.path / "old" / name))
 
     def versions(self):
         return {name: self.table(name).version() for name in COLUMNS}

@@ -17,7 +17,7 @@ from ingest.batch import row_fates
 from ingest.batch.row_fates import Was
 from ingest.cli.plans import plan_table
 from ingest.config import pipeline_file
-from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.engines import collected_changes, merge_on_read
 from ingest.lake.engines.dispatch import direct_merge
@@ -221,7 +221,7 @@ class Lake:
         self.path = Path(folder) / f"{target.name}-{marks}"
         self.path.mkdir()
         DeltaTable.create(self.path, Schema.from_arrow(_SCHEMA))
-        self.table = DirectTable(SimpleNamespace(path=str(self.path)), Path(folder) / "scratch")
+        self.table = DeltaRsTable(SimpleNamespace(path=str(self.path)), Path(folder) / "scratch")
 
     def apply(self, changes):
         meta = [
