@@ -27,7 +27,6 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging, Source
-from ingest.lake.files.storage import within_delta_rs_s_reach
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import (
@@ -88,8 +87,7 @@ class Applier:
     @property
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
-        reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
-        return engine_choice.collects(self._merging.wanted, reachable=reachable)
+        return engine_choice.collects(self._merging.wanted, self.pipeline.lake.path)
 
     @property
     def opened(self) -> list[DeltaRsTable]:

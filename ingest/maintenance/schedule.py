@@ -14,7 +14,8 @@ from functools import cached_property
 
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
-from ingest.lake.files.storage import LocalFiles, local_folder
+from ingest.lake.files.location import local_folder
+from ingest.lake.files.storage import LocalFiles
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Look, Written, choose
 from ingest.maintenance.upkeep import Upkeep
@@ -66,7 +67,8 @@ class Maintenance:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
         if not self._swept:
             self._swept = True  # what a job left that was killed in the middle of a commit
-            shutil.rmtree(local_folder(scratch_path(self.lake)), ignore_errors=True)
+            if scratch := local_folder(scratch_path(self.lake)):
+                shutil.rmtree(scratch, ignore_errors=True)
         duties = {
             "put in order": self._compact,
             "rid of old versions": self._vacuum,
@@ -132,7 +134,7 @@ class Maintenance:
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
         known.cut_at = newest
-        return delta_log.cut(local_folder(direct.path), versions) > 0
+        return delta_log.cut(direct.folder, versions) > 0
 
     def _kept(self, direct: DeltaRsTable) -> tuple[int, int]:
         """Hours that a table's versions stay readable, and how many do at most."""

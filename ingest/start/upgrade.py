@@ -29,7 +29,8 @@ from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.spark_table import Description, SparkTable
-from ingest.lake.files.storage import files_at, local_folder, within_delta_rs_s_reach
+from ingest.lake.files.location import delta_rs_folder
+from ingest.lake.files.storage import files_at
 from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
@@ -171,9 +172,9 @@ class Upgrade:
 
     def _statistics(self, name: str, path: str) -> bool:
         """In a local folder: entries of the log alone, never data."""
-        if not within_delta_rs_s_reach(path):
+        folder = delta_rs_folder(path)
+        if folder is None:
             return False
-        folder = local_folder(path)
         try:
             state = TableState.read(folder)
         except UnknownLogError:

@@ -26,7 +26,7 @@ from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
+from ingest.lake.files.location import delta_rs_folder
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
 from ingest.targets.target import MergePlan
@@ -44,12 +44,17 @@ _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_lo
 
 
 class DeltaRsTable:
-    """A Delta table in a local folder, read once and followed by its log. ``room``: a folder for what is
-    being written (``names.scratch_path``), best on the same disk.
+    """A Delta table in a local folder, read once and followed by its log: a ``TableHandle``. ``room``: a folder for
+    what is being written (``names.scratch_path``), best on the same disk.
+
+    Raises ``ValueError`` for a table that delta-rs does not find (``delta_rs_folder``).
     """
 
     def __init__(self, table: SparkTable, room: Path) -> None:
-        self.path = table.path
+        folder = delta_rs_folder(table.path)
+        if folder is None:
+            raise ValueError(f"delta-rs does not find {table.path}")
+        self.path, self.folder = table.path, folder
         self._slow = table
         self._room = room
         self._state: TableState | None = None
@@ -71,14 +76,16 @@ class DeltaRsTable:
         return self.state.markers.get(app_id)
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """See ``SparkTable.commits``."""
-        folder = local_folder(self.path)
+        """See ``TableHandle.commits``."""
         for version in range(start, self.version() + 1):
-            yield version, delta_log.read(folder, version) or []
+            yield version, delta_log.read(self.folder, version) or []
 
-    def delta(self) -> Any:
-        """The table as Spark's Delta has it."""
-        return self._slow.delta()
+    def version_at(self, time: str) -> int | None:
+        """See ``TableHandle.version_at``. Spark looks: its history knows how a RESTORE reads a time."""
+        return self._slow.version_at(time)
+
+    def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
+        """Nothing: what delta-rs writes is put right before it is committed (``workspace``)."""
 
     def features(self) -> frozenset[str]:
         """See ``delta_snapshot.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
@@ -195,7 +202,7 @@ class DeltaRsTable:
         """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
         three commits that change no row. Returns how many files.
         """
-        table, lasting = DeltaTable(local_folder(self.path)), f"interval {hours} hours"
+        table, lasting = DeltaTable(self.folder), f"interval {hours} hours"
         kept = {
             "delta.logRetentionDuration": lasting,
             "delta.deletedFileRetentionDuration": lasting,
@@ -209,7 +216,7 @@ class DeltaRsTable:
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY
         if due > self._checkpoints:
-            table = DeltaTable(local_folder(self.path))
+            table = DeltaTable(self.folder)
             table.create_checkpoint()
             table.cleanup_metadata()
             self._checkpoints = due
@@ -230,7 +237,7 @@ class DeltaRsTable:
             None,
         )  # not to be used again when it cannot be read to its end
         if state is None or not state.follow():
-            state = TableState.read(local_folder(self.path))
+            state = TableState.read(self.folder)
             self._checkpoints = max(0, state.version - 1) // CHECKPOINT_EVERY
         self._state = state
         return state
@@ -238,14 +245,21 @@ class DeltaRsTable:
 
 def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
     """A table of this lake, where it is in a local folder with a plain name and its log can be read here."""
-    if not within_delta_rs_s_reach(table.path):
-        return None
-    found = DeltaRsTable(table, local_folder(scratch_path(lake)))
+    found = unread(table, lake)
     try:
-        found.version()
+        if found is not None:
+            found.version()
     except UnknownLogError:
         return None
     return found
+
+
+def unread(table: SparkTable, lake: str) -> DeltaRsTable | None:
+    """The same without a look at its log, which may not have begun."""
+    room = delta_rs_folder(scratch_path(lake))
+    if room is None or delta_rs_folder(table.path) is None:
+        return None
+    return DeltaRsTable(table, room)
 
 
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ingest.config.pipeline_file import Wanted
+from ingest.lake.files.location import delta_rs_folder
 from ingest.model.topics import TableId
 from ingest.schema.evolution import Profile
 
@@ -61,16 +62,16 @@ class Choice:
         return f"{self.engine}: {self.because}"
 
 
-def collects(wanted: Wanted, *, reachable: bool) -> bool:
-    """Whether changes are wanted in the driver, where delta-rs merges them. ``reachable``: the lake, by delta-rs."""
-    return wanted != "spark" and reachable
+def collects(wanted: Wanted, lake: str) -> bool:
+    """Whether changes are wanted in the driver, where delta-rs merges them. ``lake``: its path."""
+    return wanted != "spark" and delta_rs_folder(lake) is not None
 
 
 def read_in_driver(
     wanted: Wanted,
     captured: Iterable[TableId],
     *,
-    reachable: bool,
+    lake: str,
     state: bool,
     keyed: Collection[TableId],
 ) -> frozenset[TableId]:
@@ -78,7 +79,7 @@ def read_in_driver(
     Spark remembers what it has seen; ``keyed``: tables that have a key; the
     others as :func:`collects` has them.
     """
-    if state or not collects(wanted, reachable=reachable):
+    if state or not collects(wanted, lake):
         return frozenset()
     return frozenset(table for table in captured if table in keyed)
 

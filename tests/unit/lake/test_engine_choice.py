@@ -106,12 +106,12 @@ def test_the_driver_reads_tables_with_a_key_where_nothing_asks_for_spark():
     facts = {
         "wanted": "auto",
         "captured": [keyed, other],
-        "reachable": True,
+        "lake": "/lake",
         "state": False,
         "keyed": {keyed, TableId("d", "not captured")},
     }
     assert read_in_driver(**facts) == {keyed}
-    for one in ({"wanted": "spark"}, {"reachable": False}, {"state": True}, {"captured": []}):
+    for one in ({"wanted": "spark"}, {"lake": "s3://b/lake"}, {"state": True}, {"captured": []}):
         assert not read_in_driver(**{**facts, **one})
 
 
