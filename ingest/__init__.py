@@ -23,7 +23,7 @@ source           ``mysql``, the Debezium ``connector`` and who watches it (``sup
 kafka            the stream over all topics, offsets, records fetched by librdkafka; ``ports``: what a
                  batch asks of the outside
 lake             what is written below the lake's folder: ``quarantine``, ``manifest``, ``engines`` (who
-                 merges: Spark or delta-rs), ``delta`` (``table_handle``: what a table answers, whoever
+                 merges: an ``engine`` says whether it can, ``registry`` knows them all), ``delta`` (``table_handle``: what a table answers, whoever
                  writes it; logs, statistics, deletion vectors, commits made once), ``files`` (where a
                  lake lies, storage, the lease)
 arrow            plain records read in the driver, without Spark

@@ -21,6 +21,7 @@ import pyarrow.json as paj
 from ingest.arrow import column_values
 from ingest.arrow.column_values import UnfitError
 from ingest.changes.row_images import RowSchema
+from ingest.model import reasons
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind
 
@@ -114,7 +115,7 @@ class Layout:
                 return f"the type of its column {name}"
             # Arrow tells the zero below zero from the zero above it.
             if name in self.version.key and kind.kind in _APPROXIMATE:
-                return "a key column is a floating-point number"
+                return reasons.FLOAT_KEY.of()
         return None
 
 

@@ -26,7 +26,8 @@ from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.engines import engine_choice
-from ingest.lake.engines.dispatch import Merging, Source
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import (
@@ -82,7 +83,9 @@ class Applier:
     def __post_init__(self) -> None:
         wanted = self.pipeline.spark.merge_engine
         lake = self.pipeline.lake
-        self._merging = Merging(self.session, self.committer, lake.path, wanted, lake.profile)
+        self._merging = Merging(
+            EngineJob(self.session, self.committer, lake.path, wanted, lake.profile)
+        )
 
     @property
     def collects(self) -> bool:
@@ -90,8 +93,8 @@ class Applier:
         return engine_choice.collects(self._merging.wanted, self.pipeline.lake.path)
 
     @property
-    def opened(self) -> list[DeltaRsTable]:
-        """Tables that delta-rs has merged into."""
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Tables that were merged into and that maintenance can put in order."""
         return self._merging.opened
 
     def prepare(
@@ -220,7 +223,7 @@ class Applier:
             unknown += self._step(target, table, one, phases, batch.facts.bytes)
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
-        now = self._merging.current(target)
+        now = self._merging.handle(target)
         version, chosen = now.version(), str(self._merging.choices.get(target.path, ""))
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
@@ -271,13 +274,10 @@ class Applier:
         if not one.applicable:
             return unknown
         columns = [column.name for column in step.version.followed]
-        source = Source(one.good, one.rows, size)
-        if key:
-            types = row_images.RowSchema.of(step.version.columns).delta_types
-            typed_key = {name: types[name] for name in key}
-            self._merging.by_key(target, kept_as, source, columns, typed_key, write)
-        else:
-            self._merging.by_content(target, kept_as, source, columns, write)
+        types = row_images.RowSchema.of(step.version.columns).delta_types if key else {}
+        typed_key = {name: types[name] for name in key}
+        source = MergeSource(one.good, one.rows, size)
+        self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write))
         reached("step_committed", write.batch, str(table))
         return unknown
 
@@ -305,7 +305,7 @@ class Applier:
         known: evolution.Plan = evolution.Nothing()
         if step.previous and step.previous.columns:
             known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
-        now = self._merging.current(target)
+        now = self._merging.handle(target)
         if held and not self.committer.holds(now, change):
             self._change(target, held, step, key, kept_as, change)
         if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:

@@ -19,6 +19,7 @@ from deltalake.exceptions import TableNotFoundError
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.delta_snapshot import asked_of_writers
+from ingest.lake.engines import registry as engines
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -111,12 +112,14 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
 def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) -> Choice:
     key = _key(catalog, name, held)
     facts = MergeFacts(
+        pipeline.spark.merge_engine,
+        pipeline.lake.profile,
         held.reachable,
         held.features,
         held.bytes,
         key=tuple(held.columns[column] for column in key if column in held.columns),
     )
-    return choose(pipeline.spark.merge_engine, facts)
+    return choose(engines.ENGINES, facts)
 
 
 def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:

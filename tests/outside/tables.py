@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.engines.dispatch import spark_merge
+from ingest.lake.engines.spark_engine import spark_merge
 from ingest.maintenance import compaction
 from ingest.maintenance.file_layout import Rewrite
 from ingest.targets import mirror

@@ -128,7 +128,7 @@ class DeltaRsTable:
 
     def merge(self, rows: pa.Table, plan: MergePlan, *, prune: Sequence[str]) -> None:
         """One MERGE as the next version, or none when no row of the table changes. ``prune``: the key's columns
-        where files whose range the rows do not touch can be passed over (``engine_choice.may_prune``), or none. Raises
+        where files whose range the rows do not touch can be passed over (``delta_rs_limits.may_prune``), or none. Raises
         as :meth:`append` does.
         """
         if not rows.num_rows:

@@ -27,7 +27,8 @@ from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, typed, write_new
 from ingest.lake.delta.delta_snapshot import TableState
-from ingest.lake.engines.engine_choice import MAX_MARKS, marks_pay
+from ingest.lake.engines.delta_rs_limits import MAX_MARKS, marks_pay
+from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN
 from ingest.targets.target import Target
 
@@ -72,7 +73,7 @@ def mark(
         after = {path: gone[path] | marks for path, marks in marked.items()}
         if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
             return None
-        because = f"rows are marked as deleted where {size:,} would be written anew"
+        because = reasons.MARKED.of(rows=f"{size:,}")
         if not after and not added:
             return because
         if added:

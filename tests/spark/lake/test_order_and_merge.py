@@ -11,7 +11,8 @@ from ingest.changes import dedup, envelope, row_images
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.engines.dispatch import Merging, Source
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -115,14 +116,14 @@ ENGINES = ["spark", "delta-rs"]
 def mirror(spark, tmp_path, request):
     table = SparkTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
-    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(tmp_path), request.param, "standard"))
     batches = count(1)
 
     def apply(*rows):
         made = changes(spark, list(rows))
-        source = Source(lambda: made, None, 100)
+        source = MergeSource(lambda: made, None, 100)
         identity = Identity("app", next(batches))
-        merging.by_key(table, Mirror(), source, ["id", V], {"id": "int"}, identity)
+        merging.merge(Merge(table, Mirror(), source, ["id", V], {"id": "int"}, identity))
         assert merging.choices[table.path].engine == request.param
         return {row.id: row[V] for row in table.frame().collect()}
 
@@ -158,15 +159,15 @@ def test_the_same_changes_again_change_nothing(mirror):
 def bag(spark, tmp_path, request):
     table = SparkTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
-    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(tmp_path), request.param, "standard"))
     batches = count(1)
     waiting = str(tmp_path / "_ingest" / "quarantine")
 
     def apply(*rows):
         batch = next(batches)
         made = changes(spark, list(rows), with_before=True)
-        source = Source(lambda: made, None, 100)
-        merging.by_content(table, Multiset(), source, ["id", V], Identity("app", batch))
+        source = MergeSource(lambda: made, None, 100)
+        merging.merge(Merge(table, Multiset(), source, ["id", V], {}, Identity("app", batch)))
         missing = 0
         if DeltaTable.isDeltaTable(spark, waiting):
             held = spark.read.format("delta").load(waiting)

@@ -19,8 +19,7 @@ from ingest.cli.plans import plan_table
 from ingest.config import pipeline_file
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.engines import collected_changes, merge_on_read
-from ingest.lake.engines.dispatch import direct_merge
+from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
 from ingest.model.manifest import TableState
 from ingest.model.names import Marker
 from ingest.model.position import Position
@@ -238,7 +237,7 @@ class Lake:
             if self.marks:
                 assert merge_on_read.mark(self.table, self.target, winners, ("id",), always=True)
             else:
-                direct_merge(self.table, self.target, winners, ("id",), ("id",))
+                copy_on_write.rewrite(self.table, self.target, winners, ("id",), ("id",))
 
     def live(self):
         return self._rows(live_rows(self.target))
