@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.arrow import change_facts, record_reader
+from ingest.arrow import change_facts, record_decoder
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
 from ingest.kafka.fetch import FetchError
@@ -133,7 +133,7 @@ class _Found:
         try:
             if first != last:
                 raise UnfitError("of two epochs")
-            changes = record_reader.read(records, layout, first)
+            changes = record_decoder.decode(records, layout, first)
             change_facts.refuse_unnamed(changes.notes)
             change_facts.refuse_repeated(changes.notes)
             change_facts.refuse_old(changes.notes, mark, state.floor if state else None)
