@@ -43,7 +43,7 @@ class DirectLake:
         self.columns, self._steps, self._pos = columns, 0, 0
         schema = self.rows({name: [] for name in columns}).schema
         DeltaTable.create(self.path, Schema.from_arrow(schema))
-        slow = cast("SparkTable", SimpleNamespace(path=str(self.path)))
+        slow = cast("SparkTable", SimpleNamespace(path=str(self.path), folder=self.path))
         self.table = DeltaRsTable(slow, root / "scratch")
 
     def rows(self, values: dict[str, list[Any]], op: str = "c") -> pa.Table:

@@ -47,14 +47,13 @@ class DeltaRsTable:
     """A Delta table in a local folder, read once and followed by its log: a ``TableHandle``. ``room``: a folder for
     what is being written (``names.scratch_path``), best on the same disk.
 
-    Raises ``ValueError`` for a table that delta-rs does not find (``delta_rs_folder``).
+    Raises ``ValueError`` for a table that delta-rs does not find.
     """
 
     def __init__(self, table: SparkTable, room: Path) -> None:
-        folder = delta_rs_folder(table.path)
-        if folder is None:
+        if table.folder is None:
             raise ValueError(f"delta-rs does not find {table.path}")
-        self.path, self.folder = table.path, folder
+        self.path, self.folder = table.path, table.folder
         self._slow = table
         self._room = room
         self._state: TableState | None = None
@@ -257,7 +256,7 @@ def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
 def unread(table: SparkTable, lake: str) -> DeltaRsTable | None:
     """The same without a look at its log, which may not have begun."""
     room = delta_rs_folder(scratch_path(lake))
-    if room is None or delta_rs_folder(table.path) is None:
+    if room is None or table.folder is None:
         return None
     return DeltaRsTable(table, room)
 

@@ -65,12 +65,14 @@ class Description:
 
 
 class SparkTable:
-    """A Delta table at a path, in one session: a ``TableHandle``, and all that is done to a table beside MERGEs."""
+    """A Delta table at a path, in one session: a ``TableHandle``, and all that is done to a table beside MERGEs.
+    ``folder``: where delta-rs finds it, too; None where it does not.
+    """
 
     def __init__(self, session: SparkSession, path: str) -> None:
         self.session = session
         self.path = path
-        self._folder = delta_rs_folder(path)
+        self.folder = delta_rs_folder(path)
 
     def describe(self) -> Description | None:
         """What the table is now, or None when there is none."""
@@ -91,8 +93,8 @@ class SparkTable:
         """Schema, properties, version. In a local folder without Spark, which after a commit by delta-rs would
         have to read the log in a job.
         """
-        if self._folder is not None:
-            table = DeltaLake(self._folder)
+        if self.folder is not None:
+            table = DeltaLake(self.folder)
             schema = StructType.fromJson(json.loads(table.schema().to_json()))
             return schema, table.metadata().configuration, table.version()
         snapshot, jvm = self._snapshot(), cast("Any", self.session._jvm)
@@ -111,8 +113,8 @@ class SparkTable:
 
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
-        if self._folder is not None:
-            return is_begun(self._folder)
+        if self.folder is not None:
+            return is_begun(self.folder)
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(
@@ -129,10 +131,10 @@ class SparkTable:
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
         properties |= registry.note(target)
         mapped = any(needs_mapping(column.name) for column in version.columns)
-        if self._folder is not None and not mapped:
+        if self.folder is not None and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
             DeltaLake.create(
-                self._folder,
+                self.folder,
                 Schema.from_json(json.dumps(columns)),
                 mode="ignore",
                 configuration=properties,

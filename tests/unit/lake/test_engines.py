@@ -74,6 +74,14 @@ def test_where_it_cannot_the_next_one_merges_and_says_why_it_was_not_the_first(m
     assert lake.values("v") == {"a", "B"}
 
 
+def test_a_merge_that_changes_no_row_makes_no_commit_and_is_no_error(merging, lake):
+    older = lake.rows({"id": [1], "v": ["older"]})
+    merge(merging, lake, 1, lake.rows({"id": [1], "v": ["a"]}), FEW + 1)
+    assert merge(merging, lake, 2, older, FEW + 1) == "delta-rs: more than 3 bytes"
+    assert lake.values("v") == {"a"}
+    assert lake.table.version() == 1
+
+
 @pytest.mark.parametrize("failure", [ValueError("of a kind"), LookupError("a column")])
 def test_where_it_turns_out_not_to_be_able_to_the_last_one_merges(
     merging, lake, monkeypatch, failure

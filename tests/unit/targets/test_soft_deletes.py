@@ -220,7 +220,8 @@ class Lake:
         self.path = Path(folder) / f"{target.name}-{marks}"
         self.path.mkdir()
         DeltaTable.create(self.path, Schema.from_arrow(_SCHEMA))
-        self.table = DeltaRsTable(SimpleNamespace(path=str(self.path)), Path(folder) / "scratch")
+        slow = SimpleNamespace(path=str(self.path), folder=self.path)
+        self.table = DeltaRsTable(slow, Path(folder) / "scratch")
 
     def apply(self, changes):
         meta = [
