@@ -14,6 +14,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import other_writers
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
@@ -194,7 +195,7 @@ def _look(
         return None  # somebody else's table below our root: none of our business
     state = newest.tables.get(name) if newest else None
     # Without Spark where it can be: a hundred tables take two seconds, and minutes cold (docs/performance.md).
-    log = within_reach(table, pipeline.lake.path) or table
+    log: TableHandle = within_reach(table, pipeline.lake.path) or table
     version = log.version()
     known = state.version if state else -1
     if name.startswith(f"{INTERNAL_FOLDER}/"):
