@@ -11,13 +11,14 @@ from delta.tables import DeltaTable
 from deltalake import DeltaTable as DeltaLake
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, typed
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Column
+from ingest.targets.target import KEYED_META
 
 APP, OTHER = "ingest/p/c/d.t/mirror", "somebody/else"
 VERSION = SchemaVersion(
@@ -33,20 +34,17 @@ VERSION = SchemaVersion(
 def row(spark, number):
     place = "named_struct('epoch', 0, 'file', 1, 'pos', 1, 'row', 0, 'part', 1)"
     meta = f"named_struct('position', {place}, 'op', 'c', 'committed_at', timestamp'2026-01-01')"
-    return spark.sql(f"SELECT {number} AS id, {meta} AS _ingest")
+    return spark.sql(f"SELECT {number} AS id, CAST({meta} AS {KEYED_META}) AS _ingest")
 
 
 def appended(handle: TableHandle, spark, number):
     """One row by whoever the handle is."""
     if isinstance(handle, DeltaRsTable):
-        handle.append(row(spark, number).toArrow().cast(pa.schema(handle_schema(handle))))
+        with handle.scratch(()) as work:
+            schema = pa.schema(work.table.schema().to_arrow())
+        handle.append(typed(row(spark, number).toArrow(), schema))
     else:
         row(spark, number).write.format("delta").mode("append").save(handle.path)
-
-
-def handle_schema(handle):
-    with handle.scratch(()) as work:
-        return pa.schema(work.table.schema().to_arrow())
 
 
 @pytest.fixture
