@@ -107,12 +107,12 @@ class Layout:
         might write in two ways; None where they can be read here.
         """
         if not self.version.key:
-            return "it has no key"
+            return reasons.NO_KEY.of()
         for name, kind in self.schema.columns:
             if not _PLAIN_NAME.fullmatch(name):
-                return f"the name of its column {name}"
+                return reasons.COLUMN_NAME.of(column=name)
             if kind.kind not in column_values.READABLE:
-                return f"the type of its column {name}"
+                return reasons.COLUMN_TYPE.of(column=name)
             # Arrow tells the zero below zero from the zero above it.
             if name in self.version.key and kind.kind in _APPROXIMATE:
                 return reasons.FLOAT_KEY.of()

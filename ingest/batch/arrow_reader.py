@@ -23,6 +23,7 @@ from ingest.arrow.json_columns import Layout
 from ingest.batch.record_reader import Reading
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
+from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, Place, filled
 from ingest.model.topics import TableId
@@ -57,12 +58,12 @@ def read(
         for records in log.bring(wanted):
             found.take(records, pool)
             if found.bytes > MAX_BYTES:
-                return Reading(), dict.fromkeys(topics, "the batch is large")
+                return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
             if found.others.keys() >= topics:
                 return Reading(), found.others
         found.settle()
     except FetchError as failure:
-        return Reading(), dict.fromkeys(topics, f"librdkafka could not fetch: {failure}")
+        return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
     return found.result(pool), found.others
 
 

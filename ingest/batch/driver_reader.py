@@ -11,6 +11,7 @@ from ingest.batch import arrow_reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes.row_images import RowSchema
+from ingest.model import reasons
 from ingest.model.manifest import Entry, TableState
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
@@ -50,7 +51,7 @@ class DriverReader:
         if not self._job.collects:
             why = ""
         elif why is None:
-            topics, why = topics & self._job.held.topics(note.batch_id), "a key waits in quarantine"
+            topics, why = topics & self._job.held.topics(note.batch_id), reasons.KEY_WAITS.of()
         return dict.fromkeys(topics, why)
 
     def _plain(
@@ -61,7 +62,7 @@ class DriverReader:
         layouts, others = self._known(catalog, plain)
         others |= left
         for topic in self._unreadable(request.aside, previous) & layouts.keys():
-            others[topic] = "a column that cannot be read"
+            others[topic] = reasons.UNREADABLE_COLUMN.of()
             del layouts[topic]
         read, others = arrow_reader.read(
             job.log, request.note.ranges, layouts, others, job.epochs, previous, job.pool
@@ -74,7 +75,7 @@ class DriverReader:
             and _fits(layout, found, catalog, states.get(str(found.table)))
         }
         again = {
-            topic: "its columns change in this batch"
+            topic: reasons.COLUMNS_CHANGE.of()
             for topic, layout in layouts.items()
             if layout.version.table in read.facts.keys() - fits
         }
@@ -95,7 +96,7 @@ class DriverReader:
     ) -> tuple[dict[str, Layout], dict[str, str]]:
         """By topic, the layouts of tables that can be read in the driver; of all others, why they cannot."""
         found: dict[str, Layout] = {}
-        others = dict.fromkeys(topics, "no table that is known")
+        others = dict.fromkeys(topics, reasons.UNKNOWN_TABLE.of())
         for version in catalog.current():
             topic = self._pipeline.topic(version.table)
             if topic in topics:
@@ -121,12 +122,12 @@ class DriverReader:
 def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
     """Why Spark alone can read such a batch, or None."""
     if late:
-        return "all of it came late to Spark"
+        return reasons.ALL_LATE.of()
     if keeps_state:
-        return "Spark remembers what it has seen"
+        return reasons.REMEMBERED.of()
     if note.paused:
-        return "a policy pauses a table"
-    return "it is taken up again" if note.replay or note.ddl else None
+        return reasons.PAUSED.of()
+    return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
 
 
 def _fits(layout: Layout, found: TableFacts, catalog: Catalog, state: TableState | None) -> bool:

@@ -263,12 +263,36 @@ MERGED_BY = (
     *(LARGE_WITHOUT_KEY, LARGE_TABLE, NOT_THERE, COULD_NOT),
 )
 
+# Why Spark read a table's changes and not the driver. Other words than these are the decoder's: what of a record it
+# does not read.
+
+_READ_BY_SPARK = "nothing: both readers read the same; Spark takes some seconds longer"
+
+ALL_LATE = Reason("all of it came late to Spark", _READ_BY_SPARK)
+REMEMBERED = Reason("Spark remembers what it has seen", _READ_BY_SPARK)
+PAUSED = Reason("a policy pauses a table", _READ_BY_SPARK)
+TAKEN_UP_AGAIN = Reason("it is taken up again", _READ_BY_SPARK)
+KEY_WAITS = Reason("a key waits in quarantine", _READ_BY_SPARK)
+UNKNOWN_TABLE = Reason("no table that is known", _READ_BY_SPARK)
+UNREADABLE_COLUMN = Reason("a column that cannot be read", _READ_BY_SPARK)
+COLUMNS_CHANGE = Reason("its columns change in this batch", _READ_BY_SPARK)
+NO_KEY = Reason("it has no key", _READ_BY_SPARK)
+COLUMN_NAME = Reason("the name of its column {column}", _READ_BY_SPARK)
+COLUMN_TYPE = Reason("the type of its column {column}", _READ_BY_SPARK)
+MANY_ROWS = Reason("the batch is large", _READ_BY_SPARK)
+NOT_FETCHED = Reason("librdkafka could not fetch: {words}", _READ_BY_SPARK)
+READ_BY_SPARK = (
+    *(ALL_LATE, REMEMBERED, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
+    *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NOT_FETCHED),
+)
+
 _KINDS = (
     ("Gaps", GAPS),
     ("Tables set aside", SET_ASIDE),
     ("Rows in quarantine", QUARANTINED),
     ("A stream that begins anew", RESTARTS),
     ("Who merged a table", MERGED_BY),
+    ("Why Spark read a table's changes", READ_BY_SPARK),
 )
 
 

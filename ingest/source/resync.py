@@ -25,6 +25,7 @@ from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
+from ingest.model.reasons import NO_KEY
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
 from ingest.schema.snapshot_select import OwnSelect
@@ -120,7 +121,7 @@ def _why_blocking(key: tuple[str, ...], *, anew: bool, own: OwnSelect | None) ->
     """What is asked for, where it has to be a blocking snapshot; empty where an incremental one does."""
     why = {
         "with its definition": anew,
-        "as it has no key": not key,
+        f"as {NO_KEY.of()}": not key,
         f"as it has {own.why if own else ''}, which Debezium reads in no other": own is not None,
     }
     reasons = [reason for reason, holds in why.items() if holds]

@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 
 from ingest.model import reasons
-from ingest.model.reasons import GAPS, MERGED_BY, QUARANTINED, RESTARTS, SET_ASIDE
+from ingest.model.reasons import (
+    GAPS,
+    MERGED_BY,
+    QUARANTINED,
+    READ_BY_SPARK,
+    RESTARTS,
+    SET_ASIDE,
+)
 
 ROOT = Path(__file__).parents[3]
-EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS, *MERGED_BY)
+EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS, *MERGED_BY, *READ_BY_SPARK)
 
 STORED = [
     "the topic was deleted",
@@ -69,6 +76,19 @@ STORED = [
     "the table has 6.0 GiB",
     "a change removes a row that is not there",
     "delta-rs could not: Generic error: 'a{b}'\nand more",
+    "all of it came late to Spark",
+    "Spark remembers what it has seen",
+    "a policy pauses a table",
+    "it is taken up again",
+    "a key waits in quarantine",
+    "no table that is known",
+    "a column that cannot be read",
+    "its columns change in this batch",
+    "it has no key",
+    "the name of its column a b",
+    "the type of its column g",
+    "the batch is large",
+    "librdkafka could not fetch: no record of ('p.d.t', 0) in 30 s",
 ]
 """As versions before this module wrote them into manifests and quarantines, in its order."""
 
