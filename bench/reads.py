@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bench import result_file
 from bench.workload import Workload, version
-from ingest.arrow import change_facts, record_reader
+from ingest.arrow import change_facts, record_decoder
 from ingest.arrow.json_columns import Layout
 from ingest.changes.row_images import RowSchema
 
@@ -35,7 +35,7 @@ def main() -> None:
     took = []
     for _ in range(given.rounds):
         started = time.perf_counter()
-        changes = record_reader.read(records, layout, 0)
+        changes = record_decoder.decode(records, layout, 0)
         change_facts.refuse_old(changes.notes, None, None)
         change_facts.facts(changes.notes, ("b.d.t000", 0), layout)
         took.append(time.perf_counter() - started)

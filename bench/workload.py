@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ingest.lake.delta.delta_log import commit_name
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -102,12 +102,12 @@ class Workload:
             rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {mirror.META_TYPE})"))
         first, *others = (folder / "d" / name for name in self.names)
         if ours:
-            LakeTable(session, str(first)).create(version(first.name), ("id",))
+            SparkTable(session, str(first)).create(version(first.name), ("id",))
         rows.write.format("delta").mode("append").save(str(first))
         own = shutil.ignore_patterns(Path(commit_name(0)).name, "*.crc") if ours else None
         for other in others:
             if ours:
-                LakeTable(session, str(other)).create(version(other.name), ("id",))
+                SparkTable(session, str(other)).create(version(other.name), ("id",))
             shutil.copytree(first, other, ignore=own, dirs_exist_ok=True)
 
     def batch(self, file: Path) -> Path:

@@ -11,7 +11,8 @@ start            how a job begins: ``gather_facts`` looks, ``start_decision`` de
                  what is read and taken again), ``repair`` acts; ``upgrade`` brings over a lake that an
                  earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
-                 path, ``reader`` reads its changes, ``step_cutter`` parts them at each DDL and TRUNCATE,
+                 path, ``reader`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
+                 parts them at each DDL and TRUNCATE,
                  ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
                  whether the lake equals its source (``audit``), what a run tells machines (``observer``:
@@ -24,8 +25,9 @@ source           ``mysql``, the Debezium ``connector`` and who watches it (``sup
 kafka            the stream over all topics, offsets, records fetched by librdkafka; ``ports``: what a
                  batch asks of the outside
 lake             what is written below the lake's folder: ``quarantine``, ``manifest``, ``engines`` (who
-                 merges: Spark or delta-rs), ``delta`` (tables, logs, statistics, deletion vectors,
-                 commits made once), ``files`` (storage, the lease)
+                 merges: an ``engine`` says whether it can, ``registry`` knows them all), ``delta``
+                 (``table_handle``: what a table answers, whoever writes it; logs, statistics, deletion
+                 vectors, commits made once), ``files`` (where a lake lies, storage, the lease)
 arrow            plain records read in the driver, without Spark
 changes          the same by Spark: envelopes, row images, re-sent changes, one winner per key
 config           the pipeline file

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
-from ingest.arrow.record_reader import OF_REREAD, POSITION, READ, TRUNCATE
+from ingest.arrow.record_decoder import OF_REREAD, POSITION, READ, TRUNCATE
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import Position
 

@@ -21,6 +21,7 @@ import pyarrow.json as paj
 from ingest.arrow import column_values
 from ingest.arrow.column_values import UnfitError
 from ingest.changes.row_images import RowSchema
+from ingest.model import reasons
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind
 
@@ -106,15 +107,15 @@ class Layout:
         might write in two ways; None where they can be read here.
         """
         if not self.version.key:
-            return "it has no key"
+            return reasons.NO_KEY.of()
         for name, kind in self.schema.columns:
             if not _PLAIN_NAME.fullmatch(name):
-                return f"the name of its column {name}"
+                return reasons.COLUMN_NAME.of(column=name)
             if kind.kind not in column_values.READABLE:
-                return f"the type of its column {name}"
+                return reasons.COLUMN_TYPE.of(column=name)
             # Arrow tells the zero below zero from the zero above it.
             if name in self.version.key and kind.kind in _APPROXIMATE:
-                return "a key column is a floating-point number"
+                return reasons.FLOAT_KEY.of()
         return None
 
 

@@ -17,11 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.arrow import change_facts, record_reader
+from ingest.arrow import change_facts, record_decoder
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
+from ingest.batch.record_reader import Reading
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
+from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, Place, filled
 from ingest.model.topics import TableId
@@ -34,14 +36,6 @@ AHEAD = 64 * 2**20
 """Bytes of records that wait to be read while more are fetched."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """The tables that were read: what there is to do, and a MERGE's source rows."""
-
-    facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
-    rows: Mapping[TableId, pa.Table] = field(default_factory=dict)
-
-
 def read(
     log: Log,
     ranges: Ranges,
@@ -50,7 +44,7 @@ def read(
     epochs: Sequence[Epoch],
     previous: Entry | None,
     pool: Executor,
-) -> tuple[Read, dict[str, str]]:
+) -> tuple[Reading, dict[str, str]]:
     """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
     topic, of tables whose like can be read here; ``others``: of all others touched, why not.
     """
@@ -59,17 +53,17 @@ def read(
     wanted = {place: r for place, r in touched.items() if place[0] in layouts}
     found = _Found(layouts, epochs, previous, {**others})
     if not wanted:
-        return Read(), found.others
+        return Reading(), found.others
     try:
         for records in log.bring(wanted):
             found.take(records, pool)
             if found.bytes > MAX_BYTES:
-                return Read(), dict.fromkeys(topics, "the batch is large")
+                return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
             if found.others.keys() >= topics:
-                return Read(), found.others
+                return Reading(), found.others
         found.settle()
     except FetchError as failure:
-        return Read(), dict.fromkeys(topics, f"librdkafka could not fetch: {failure}")
+        return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
     return found.result(pool), found.others
 
 
@@ -133,7 +127,7 @@ class _Found:
         try:
             if first != last:
                 raise UnfitError("of two epochs")
-            changes = record_reader.read(records, layout, first)
+            changes = record_decoder.decode(records, layout, first)
             change_facts.refuse_unnamed(changes.notes)
             change_facts.refuse_repeated(changes.notes)
             change_facts.refuse_old(changes.notes, mark, state.floor if state else None)
@@ -141,7 +135,7 @@ class _Found:
             return str(unfit)
         return _Piece(change_facts.facts(changes.notes, place, layout), changes.rows)
 
-    def result(self, pool: Executor) -> Read:
+    def result(self, pool: Executor) -> Reading:
         """All that was read of topics that are not left to Spark."""
         tables: dict[TableId, list[_Piece]] = {}
         facts = []
@@ -151,7 +145,7 @@ class _Found:
                 tables.setdefault(self.layouts[place[0]].version.table, []).extend(pieces)
                 facts.append(reduce(change_facts.joined, [piece.facts for piece in pieces]))
         rows = dict(zip(tables, pool.map(_rows, tables.values()), strict=True))
-        return Read(TableFacts.combine(facts), rows)
+        return Reading.in_driver(TableFacts.combine(facts), rows)
 
 
 def _rows(pieces: list[_Piece]) -> pa.Table:

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
-from ingest.batch.reader import Reader, Reading
+from ingest.batch.reader import Reader
+from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
@@ -111,7 +112,7 @@ class Batches:
         self._cutter = StepCutter(pipeline, session)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(
-            pipeline, log, self._pool, epochs, self._held, collects=self._applier.collects
+            ReaderJob(pipeline, log, self._pool, epochs, self._held, self._applier.collects)
         )
         self._published = Publisher(session, pipeline.lake.path, committer)
         self._maintenance = Maintenance(
@@ -152,7 +153,7 @@ class Batches:
         self, batch: DataFrame, note: Note, waiting: Sequence[TableId] = (), *, late: bool = False
     ) -> None:
         """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``: as
-        ``Reader.read`` has it.
+        ``ReadRequest`` has it.
 
         The order is the only correct one. All that is committed before the manifest is idempotent under (batch
         number, step): the quarantine and each table skip what they hold. The manifest publishes the batch. A crash
@@ -165,7 +166,10 @@ class Batches:
         seen = self._definitions.in_force(note, self.newest)
         watch.done("schemas")
         try:
-            read = self._reader.read(batch, seen, self.newest, waiting, watch, late=late)
+            read = self._reader.read(
+                ReadRequest(seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late),
+                watch,
+            )
             decided = self._decide(seen, read)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")

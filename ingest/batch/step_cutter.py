@@ -15,7 +15,7 @@ from ingest.batch import row_fates
 from ingest.changes import dedup, restarted_snapshots, row_images, table_batch
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId
@@ -92,7 +92,7 @@ class StepCutter:
         unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
         # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
         told = found.changes > len(found.truncates)
-        if unfit and (told or LakeTable(self.session, self.pipeline.path(table)).exists()):
+        if unfit and (told or SparkTable(self.session, self.pipeline.path(table)).exists()):
             raise unfit.refusal(str(table))
         target = self.pipeline.target(table, keyed=all(keys))
         if target.ignored or target.refused:
@@ -117,7 +117,7 @@ class StepCutter:
         unique = next(iter(facts.keys - {step.version.key for step in cut}), ())
         if not unique and facts.changes == len(facts.truncates) and not cut[0].version.key:
             # No row that could say; what the lake's table was made with still holds.
-            description = LakeTable(self.session, self.pipeline.path(facts.table)).describe()
+            description = SparkTable(self.session, self.pipeline.path(facts.table)).describe()
             unique = description.key if description else ()
         return [step.version.key or unique for step in cut]
 

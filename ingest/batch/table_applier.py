@@ -20,11 +20,11 @@ from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer, Identity, sibling
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import Description, LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.engines import engine_choice
-from ingest.lake.engines.dispatch import Merging, Source
-from ingest.lake.files.storage import within_delta_rs_s_reach
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
 from ingest.model.names import RESERVED_COLUMN, app_id, numbered, quoted
 from ingest.model.start_facts import Note
@@ -71,17 +71,18 @@ class Applier:
     def __post_init__(self) -> None:
         wanted = self.pipeline.spark.merge_engine
         lake = self.pipeline.lake
-        self._merging = Merging(self.session, self.committer, lake.path, wanted, lake.profile)
+        self._merging = Merging(
+            EngineJob(self.session, self.committer, lake.path, wanted, lake.profile)
+        )
 
     @property
     def collects(self) -> bool:
         """True when changes are wanted in the driver, where delta-rs merges them."""
-        reachable = within_delta_rs_s_reach(self.pipeline.lake.path)
-        return engine_choice.collects(self._merging.wanted, reachable=reachable)
+        return engine_choice.collects(self._merging.wanted, self.pipeline.lake.path)
 
     @property
-    def opened(self) -> list[DirectTable]:
-        """Tables that delta-rs has merged into."""
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Tables that were merged into and that maintenance can put in order."""
         return self._merging.opened
 
     def create_missing(self, catalog: Catalog) -> None:
@@ -92,7 +93,7 @@ class Applier:
         """
         for current in catalog.current():
             if current.key and current.table not in self._seen:
-                target = LakeTable(self.session, self.pipeline.path(current.table))
+                target = SparkTable(self.session, self.pipeline.path(current.table))
                 if not target.exists():
                     first = catalog.first(current.table) or current
                     kept_as = self.pipeline.target(current.table, keyed=bool(first.key))
@@ -104,7 +105,7 @@ class Applier:
         session = self._own_session()
         table = batch.facts.table
         reached("table_started", work.batch_id, str(table))
-        target = LakeTable(session, self.pipeline.path(table))
+        target = SparkTable(session, self.pipeline.path(table))
         if not target.exists():
             key = batch.steps[0].key
             kept_as = self.pipeline.target(table, keyed=bool(key))
@@ -119,13 +120,13 @@ class Applier:
             unknown += self._step(target, table, one, phases, batch.facts.bytes)
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
-        now = self._merging.current(target)
+        now = self._merging.handle(target)
         version, chosen = now.version(), str(self._merging.choices.get(target.path, ""))
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Do to the rows that a completed snapshot did not contain what the table's target does to such."""
-        target = LakeTable(self._own_session(), self.pipeline.path(cleanup.table))
+        target = SparkTable(self._own_session(), self.pipeline.path(cleanup.table))
         held = target.describe()
         assert held is not None
         app = self.identity(work.checkpoint_id, cleanup.table)
@@ -142,7 +143,7 @@ class Applier:
 
     def _step(
         self,
-        target: LakeTable,
+        target: SparkTable,
         table: TableId,
         one: StepBatch | StepRows,
         phases: list[Identity],
@@ -170,13 +171,10 @@ class Applier:
         if not one.applicable:
             return unknown
         columns = [column.name for column in step.version.followed]
-        source = Source(one.good, one.rows, size)
-        if key:
-            types = row_images.RowSchema.of(step.version.columns).delta_types
-            typed_key = {name: types[name] for name in key}
-            self._merging.by_key(target, kept_as, source, columns, typed_key, write)
-        else:
-            self._merging.by_content(target, kept_as, source, columns, write)
+        types = row_images.RowSchema.of(step.version.columns).delta_types if key else {}
+        typed_key = {name: types[name] for name in key}
+        source = MergeSource(one.good, one.rows, size)
+        self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write))
         reached("step_committed", write.batch, str(table))
         return unknown
 
@@ -186,7 +184,7 @@ class Applier:
 
     def _evolve(
         self,
-        target: LakeTable,
+        target: SparkTable,
         held: Description | None,
         step: Step,
         key: tuple[str, ...],
@@ -204,7 +202,7 @@ class Applier:
         known: evolution.Plan = evolution.Nothing()
         if step.previous and step.previous.columns:
             known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
-        now = self._merging.current(target)
+        now = self._merging.handle(target)
         if held and not self.committer.holds(now, change):
             self._change(target, held, step, key, kept_as, change)
         if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:
@@ -221,7 +219,7 @@ class Applier:
 
     def _change(
         self,
-        target: LakeTable,
+        target: SparkTable,
         held: Description,
         step: Step,
         key: tuple[str, ...],

@@ -24,9 +24,9 @@ from ingest.schema.steps import TableFacts
 class Counts:
     """Over all tables: readable changes, how many were passed over, and how many regressed."""
 
-    changes: int
-    passed_over: int
-    regressed: int
+    changes: int = 0
+    passed_over: int = 0
+    regressed: int = 0
     waiting: Mapping[Place, int] = field(default_factory=dict)
     """Where the changes begin that wait behind a DDL, as a policy says."""
     torn: Mapping[TableId, Position] = field(default_factory=dict)
@@ -35,6 +35,17 @@ class Counts:
     """
     unreadable: Mapping[TableId, Position] = field(default_factory=dict)
     """The newest place of changes that were set aside, as nothing in the lake could hold them, by table."""
+
+    def joined(self, other: Counts) -> Counts:
+        """Of both, which are of different topics."""
+        return Counts(
+            self.changes + other.changes,
+            self.passed_over + other.passed_over,
+            self.regressed + other.regressed,
+            {**self.waiting, **other.waiting},
+            {**self.torn, **other.torn},
+            {**self.unreadable, **other.unreadable},
+        )
 
 
 def marked(

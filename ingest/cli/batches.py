@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
-from ingest.lake.engines.engine_choice import FITS
 from ingest.lake.quarantine.waiting_list import Waiting
+from ingest.model.reasons import FITS
 from ingest.observe.pipeline_status import ProgressReport
 
 
@@ -123,4 +123,4 @@ def status_table(report: ProgressReport) -> Group:
 
 def _engine(choice: str) -> str:
     """Which engine; why only where it is not the usual one; and why Spark read the changes, where it did."""
-    return choice.replace(f": {FITS}", "") or "–"
+    return choice.replace(f": {FITS.of()}", "") or "–"

@@ -27,7 +27,8 @@ from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files.lease import Lease, Term
-from ingest.lake.files.storage import files_at, is_local, within_delta_rs_s_reach
+from ingest.lake.files.location import is_local
+from ingest.lake.files.storage import files_at
 from ingest.model.epochs import newest_number
 from ingest.model.names import lease_path
 from ingest.model.topics import TableId
@@ -192,7 +193,7 @@ class Run:
         return read_in_driver(
             self.pipeline.spark.merge_engine,
             captured,
-            reachable=within_delta_rs_s_reach(self.pipeline.lake.path),
+            lake=self.pipeline.lake.path,
             state=self.pipeline.dedup.keeps_state,
             keyed=keyed,
         )

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.lake.files.storage import is_local
+from ingest.lake.files.location import is_local
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
 

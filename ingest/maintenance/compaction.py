@@ -13,14 +13,14 @@ from deltalake import DeltaTable, QueryBuilder
 
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_log import Action
-from ingest.lake.delta.delta_rs_table import DirectTable, write_new
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, write_new
 from ingest.lake.delta.delta_snapshot import LiveFile
 from ingest.maintenance.file_layout import DataFile, Rewrite
 from ingest.model.failpoints import reached
 from ingest.model.names import quoted_for_delta_rs
 
 
-def files(direct: DirectTable, column: str | None) -> list[DataFile]:
+def files(direct: DeltaRsTable, column: str | None) -> list[DataFile]:
     """The files of a table, with their range of this column; none where a file does not say how many rows it has."""
     state = direct.state
     live = list(state.files.values())
@@ -38,7 +38,7 @@ def _known(file: LiveFile, column: str) -> DataFile:
     return DataFile(file.path, int(file.add["size"]), rows, low, high, deleted=deleted)
 
 
-def compact(direct: DirectTable, rewrite: Rewrite, key: Sequence[str]) -> bool:
+def compact(direct: DeltaRsTable, rewrite: Rewrite, key: Sequence[str]) -> bool:
     """Write these files anew; False when somebody else has committed to the table meanwhile."""
     live = [direct.state.files.get(one.path) for one in rewrite.files]
     gone = [one for one in live if one is not None]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ingest.lake.delta import delta_log
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.files.storage import LocalFiles, local_folder
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.files.location import local_folder
+from ingest.lake.files.storage import LocalFiles
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Look, Written, choose
 from ingest.maintenance.upkeep import Upkeep
@@ -62,11 +63,12 @@ class Maintenance:
         done, self._done = tuple(self._done), []
         return done
 
-    def between_batches(self, tables: Sequence[DirectTable]) -> None:
+    def between_batches(self, tables: Sequence[DeltaRsTable]) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job."""
         if not self._swept:
             self._swept = True  # what a job left that was killed in the middle of a commit
-            shutil.rmtree(local_folder(scratch_path(self.lake)), ignore_errors=True)
+            if scratch := local_folder(scratch_path(self.lake)):
+                shutil.rmtree(scratch, ignore_errors=True)
         duties = {
             "put in order": self._compact,
             "rid of old versions": self._vacuum,
@@ -84,7 +86,7 @@ class Maintenance:
                     detail = f"cannot be {what} by this job: {failure}"
                     self._done.append(Upkeep(direct.path, "failed", detail))
 
-    def _compact(self, direct: DirectTable) -> bool:
+    def _compact(self, direct: DeltaRsTable) -> bool:
         known = self._tables[direct.path]
         merges, rows = direct.merges - known.merges, direct.rows_written - known.rows
         if merges < LOOK_EVERY and known.look.since is not None:
@@ -110,7 +112,7 @@ class Maintenance:
         self._done.append(Upkeep(direct.path, "ordered", detail, rows, count, took))
         return True
 
-    def _vacuum(self, direct: DirectTable) -> bool:
+    def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
         now, known, (hours, _) = time.time(), self._vacuumed, self._kept(direct)
         since = now - known.setdefault(direct.path, now)
@@ -125,16 +127,16 @@ class Maintenance:
         LocalFiles(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
         return bool(since)
 
-    def _cut(self, direct: DirectTable) -> bool:
+    def _cut(self, direct: DeltaRsTable) -> bool:
         """Keep the log's folder short."""
         known, newest = self._tables[direct.path], direct.state.version
         _, versions = self._kept(direct)
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
         known.cut_at = newest
-        return delta_log.cut(local_folder(direct.path), versions) > 0
+        return delta_log.cut(direct.folder, versions) > 0
 
-    def _kept(self, direct: DirectTable) -> tuple[int, int]:
+    def _kept(self, direct: DeltaRsTable) -> tuple[int, int]:
         """Hours that a table's versions stay readable, and how many do at most."""
         of_manifest = direct.path == manifest_path(self.lake)
         return _OF_MANIFEST if of_manifest else (self.hours, self.versions)

@@ -1,6 +1,7 @@
-"""Why something was not simply applied: each reason once, with its sentence, what it means for the data, what to do.
+"""Why something was not simply applied, and who merged a table: each reason once, with its sentence, what it means for
+the data, what to do.
 
-The sentences stand in lakes: in the manifest's gaps and in the quarantine. What is decided by a reason is asked of it
+The sentences stand in lakes: in the manifest's gaps and tables, and in the quarantine. What is decided by a reason is asked of it
 here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
 them. ``python -m ingest.model.reasons`` prints the table of docs/reasons.md. Pure.
 """
@@ -28,6 +29,11 @@ class Reason:
     def of(self, **named: object) -> str:
         """The sentence of one case. Raises ``KeyError`` where a name is missing."""
         return self.says.format(**named)
+
+    @property
+    def opening(self) -> str:
+        """The sentence as far as it is the same in every case: without what a case fills in at its end."""
+        return self.says.partition("{")[0].rstrip(": ")
 
     def is_in(self, text: str) -> bool:
         """Whether a text, from a lake perhaps, is this sentence of some case."""
@@ -222,11 +228,71 @@ LOST_RECORDS = Reason(
 )
 RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS)
 
+# Who merged a table: why this engine and, where one stands before it, why not that one.
+
+_SAME = "nothing: all engines leave the same rows"
+_SLOWER = "nothing: all engines leave the same rows; Spark takes some seconds longer"
+
+ASKED_FOR = Reason("the pipeline file says so", _SAME)
+FITS = Reason("it fits into one machine's memory", _SAME)
+MARKED = Reason(
+    "rows are marked as deleted where {rows} would be written anew",
+    "the table has deletion vectors, which not every reader knows",
+    "`profile: compat` below `lake`, or `spark: {merge_engine: delta-rs}`, where one does not",
+)
+OUT_OF_REACH = Reason(
+    "it is not in a local folder with a plain name, or delta-rs does not read its log", _SLOWER
+)
+UNKNOWN_FEATURE = Reason("delta-rs does not write {features}", _SLOWER)
+FLOAT_KEY = Reason("a key column is a floating-point number", _SLOWER)
+LARGE_BATCH = Reason("{size} MiB of changes in one batch", _SAME)
+LARGE_WITHOUT_KEY = Reason("it has no key, and a batch brings many changes", _SAME)
+LARGE_TABLE = Reason("the table has {size} GiB", _SAME)
+NOT_THERE = Reason(
+    "a change removes a row that is not there",
+    "Spark has merged the batch; the change is in quarantine",
+    "`ingest resync` the table",
+)
+COULD_NOT = Reason(
+    "delta-rs could not: {words}",
+    _SLOWER,
+    "report it with these words, which may hold values of rows",
+)
+MERGED_BY = (
+    *(ASKED_FOR, FITS, MARKED, OUT_OF_REACH, UNKNOWN_FEATURE, FLOAT_KEY, LARGE_BATCH),
+    *(LARGE_WITHOUT_KEY, LARGE_TABLE, NOT_THERE, COULD_NOT),
+)
+
+# Why Spark read a table's changes and not the driver. Other words than these are the decoder's: what of a record it
+# does not read.
+
+_READ_BY_SPARK = "nothing: both readers read the same; Spark takes some seconds longer"
+
+ALL_LATE = Reason("all of it came late to Spark", _READ_BY_SPARK)
+REMEMBERED = Reason("Spark remembers what it has seen", _READ_BY_SPARK)
+PAUSED = Reason("a policy pauses a table", _READ_BY_SPARK)
+TAKEN_UP_AGAIN = Reason("it is taken up again", _READ_BY_SPARK)
+KEY_WAITS = Reason("a key waits in quarantine", _READ_BY_SPARK)
+UNKNOWN_TABLE = Reason("no table that is known", _READ_BY_SPARK)
+UNREADABLE_COLUMN = Reason("a column that cannot be read", _READ_BY_SPARK)
+COLUMNS_CHANGE = Reason("its columns change in this batch", _READ_BY_SPARK)
+NO_KEY = Reason("it has no key", _READ_BY_SPARK)
+COLUMN_NAME = Reason("the name of its column {column}", _READ_BY_SPARK)
+COLUMN_TYPE = Reason("the type of its column {column}", _READ_BY_SPARK)
+MANY_ROWS = Reason("the batch is large", _READ_BY_SPARK)
+NOT_FETCHED = Reason("librdkafka could not fetch: {words}", _READ_BY_SPARK)
+READ_BY_SPARK = (
+    *(ALL_LATE, REMEMBERED, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
+    *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NOT_FETCHED),
+)
+
 _KINDS = (
     ("Gaps", GAPS),
     ("Tables set aside", SET_ASIDE),
     ("Rows in quarantine", QUARANTINED),
     ("A stream that begins anew", RESTARTS),
+    ("Who merged a table", MERGED_BY),
+    ("Why Spark read a table's changes", READ_BY_SPARK),
 )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, quoted
@@ -147,7 +147,7 @@ class Audit:
             everything = mysql.columns(cursor, table)
             columns = tuple(column for column in everything if column.name not in left_out)
             path = self.pipeline.path(table)
-            description = LakeTable(self.session, path).describe()
+            description = SparkTable(self.session, path).describe()
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None

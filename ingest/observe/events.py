@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from ingest.lake.engines.engine_choice import COULD_NOT
 from ingest.model.errors import IngestError, table_of
 from ingest.model.manifest import Gap, TableState
+from ingest.model.reasons import COULD_NOT
 from ingest.model.topics import TableId
 from ingest.observe.published import Published
 from ingest.schema.steps import READ_BY_SPARK
@@ -150,7 +150,8 @@ def merged_by(said: str) -> tuple[str, str]:
     """
     engine, _, why = said.partition(": ")
     why = why.partition(READ_BY_SPARK)[0]
-    return engine, COULD_NOT if why.startswith(COULD_NOT) else why
+    opening = COULD_NOT.opening
+    return engine, opening if why.startswith(opening) else why
 
 
 def _gap(batch: int, gap: Gap) -> dict[str, Field]:

@@ -19,8 +19,9 @@ from deltalake.exceptions import TableNotFoundError
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.delta_snapshot import asked_of_writers
+from ingest.lake.engines import registry as engines
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
-from ingest.lake.files.storage import is_local, local_folder, within_delta_rs_s_reach
+from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
@@ -111,12 +112,14 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
 def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) -> Choice:
     key = _key(catalog, name, held)
     facts = MergeFacts(
+        pipeline.spark.merge_engine,
+        pipeline.lake.profile,
         held.reachable,
         held.features,
         held.bytes,
         key=tuple(held.columns[column] for column in key if column in held.columns),
     )
-    return choose(pipeline.spark.merge_engine, facts)
+    return choose(engines.ENGINES, facts)
 
 
 def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def _held(path: str) -> HeldTable | None:
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
         asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
-        within_delta_rs_s_reach(path),
+        delta_rs_folder(path) is not None,
         registry.noted(table.metadata().configuration, keyed=not multiset),
         tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
     )
@@ -154,12 +157,12 @@ def _held(path: str) -> HeldTable | None:
 @contextmanager
 def _readable(path: str) -> Iterator[str]:
     """Where delta-rs can read a table's log: there, or in a copy under a name that it takes."""
-    log = local_folder(path) / "_delta_log"
-    if not is_local(path) or within_delta_rs_s_reach(path) or not log.is_dir():
+    folder = local_folder(path)
+    if folder is None or folder == delta_rs_folder(path) or not (folder / "_delta_log").is_dir():
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="ingest-plan-") as copy:
-        shutil.copytree(log, Path(copy) / "_delta_log")
+        shutil.copytree(folder / "_delta_log", Path(copy) / "_delta_log")
         yield copy
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
-from ingest.lake.files.storage import is_local
+from ingest.lake.files.location import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError

@@ -25,6 +25,7 @@ from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
 from ingest.model.position import Position
+from ingest.model.reasons import NO_KEY
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
 from ingest.source import mysql
@@ -119,7 +120,7 @@ def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:
     """What is asked for, where it has to be a blocking snapshot; empty where an incremental one does."""
     why = {
         "with its definition": anew,
-        "as it has no key": not key,
+        f"as {NO_KEY.of()}": not key,
         "as it has labels of the binary character set, which Debezium reads in no other": marked,
     }
     reasons = [reason for reason, holds in why.items() if holds]

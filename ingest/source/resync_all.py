@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files.lease import Lease
-from ingest.lake.files.storage import LocalFiles, is_local
+from ingest.lake.files.location import is_local
+from ingest.lake.files.storage import LocalFiles
 from ingest.model.names import lease_path
 from ingest.source import mysql
 from ingest.source.connector import Connector

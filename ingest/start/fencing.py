@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from ingest.batch.table_applier import MIRROR
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
 from ingest.start import gather_facts
 
@@ -28,7 +28,7 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
     own = {"manifest": manifest_path, "quarantine": quarantine_path}
     targets += [(path(pipeline.lake.path), INTERNAL_FOLDER, name) for name, path in own.items()]
     for path, name, target in targets:
-        table = LakeTable(spark, path)
+        table = SparkTable(spark, path)
         if table.exists():
             for checkpoint_id in ids:
                 committer.fence(table, app_id(pipeline.name, checkpoint_id, name, target))

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import other_writers
 from ingest.lake.delta.delta_rs_table import within_reach
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place, offsets_from_log
@@ -171,7 +172,7 @@ def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> li
     for folder in sorted(folders):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
         name = names.get(folder)
-        facts = _look(LakeTable(spark, path), name, pipeline, newest)
+        facts = _look(SparkTable(spark, path), name, pipeline, newest)
         if facts is not None:
             found.append(facts)
     return found
@@ -179,13 +180,13 @@ def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> li
 
 def _own(spark: SparkSession, pipeline: Pipeline) -> list[LakeFacts]:
     """Quarantine may hold a torn batch's part before any table does."""
-    table = LakeTable(spark, quarantine_path(pipeline.lake.path))
+    table = SparkTable(spark, quarantine_path(pipeline.lake.path))
     facts = _look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline, None)
     return [facts] if facts and facts.version is not None else []
 
 
 def _look(
-    table: LakeTable, name: str | None, pipeline: Pipeline, newest: Entry | None
+    table: SparkTable, name: str | None, pipeline: Pipeline, newest: Entry | None
 ) -> LakeFacts | None:
     if not table.exists():
         return LakeFacts(name, table.path, None) if name else None
@@ -194,7 +195,7 @@ def _look(
         return None  # somebody else's table below our root: none of our business
     state = newest.tables.get(name) if newest else None
     # Without Spark where it can be: a hundred tables take two seconds, and minutes cold (docs/performance.md).
-    log = within_reach(table, pipeline.lake.path) or table
+    log: TableHandle = within_reach(table, pipeline.lake.path) or table
     version = log.version()
     known = state.version if state else -1
     if name.startswith(f"{INTERNAL_FOLDER}/"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import unicodedata
 import uuid
 from collections.abc import Iterable
-from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
+from ingest.lake.files.location import local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
 from ingest.model.errors import IngestError
@@ -52,9 +52,9 @@ def refuse_unwritable(lake: str) -> bool:
     """Raise when a local lake folder cannot be written; object stores tell at the first write. Returns whether
     names there that differ in letters' case alone are two.
     """
-    if "://" in lake and not lake.startswith("file:"):
+    folder = local_folder(lake)
+    if folder is None:
         return True
-    folder = Path(lake.removeprefix("file://").removeprefix("file:"))
     probe = folder / f".ingest-probe-{uuid.uuid4().hex[:8]}"
     try:
         made = not folder.exists()

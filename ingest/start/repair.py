@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from ingest.batch.micro_batch import Batches
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
 from ingest.start.start_decision import Refuse, Start, decide
@@ -46,7 +46,7 @@ def mended(
             batches.finish(decision.finish)
             continue
         for path, version in decision.restore:
-            LakeTable(spark, path).restore(version)
+            SparkTable(spark, path).restore(version)
         if decision.restore:
             continue
         if upgrade is not None:

@@ -28,8 +28,9 @@ from ingest.lake.delta import delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
-from ingest.lake.delta.spark_table import Description, LakeTable
-from ingest.lake.files.storage import files_at, local_folder, within_delta_rs_s_reach
+from ingest.lake.delta.spark_table import Description, SparkTable
+from ingest.lake.files.location import delta_rs_folder
+from ingest.lake.files.storage import files_at
 from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
@@ -149,13 +150,13 @@ class Upgrade:
             self._told.append(sentence)
 
     def _table(self, lake: LakeFacts) -> bool:
-        table = LakeTable(self.session, lake.path)
+        table = SparkTable(self.session, lake.path)
         ours = not lake.name.startswith(f"{INTERNAL_FOLDER}/")
         description = table.describe() if ours else None
         hashed = bool(description and needs_hashing(description)) and self._contents(lake, table)
         return self._statistics(lake.name, lake.path) or hashed
 
-    def _contents(self, lake: LakeFacts, table: LakeTable) -> bool:
+    def _contents(self, lake: LakeFacts, table: SparkTable) -> bool:
         """Rows whose content is not what today's code makes of them: the table is written anew."""
         rows = table.frame()
         fields = StructType([one for one in rows.schema.fields if one.name != RESERVED_COLUMN])
@@ -171,9 +172,9 @@ class Upgrade:
 
     def _statistics(self, name: str, path: str) -> bool:
         """In a local folder: entries of the log alone, never data."""
-        if not within_delta_rs_s_reach(path):
+        folder = delta_rs_folder(path)
+        if folder is None:
             return False
-        folder = local_folder(path)
         try:
             state = TableState.read(folder)
         except UnknownLogError:
@@ -204,7 +205,7 @@ class Upgrade:
         hashed = lake.name in self._hashed or not noted
         if not hashed and noted >= _FORMAT:
             return
-        description = LakeTable(self.session, lake.path).describe()
+        description = SparkTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
         if description is None:
             return

@@ -19,7 +19,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Ranges
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
 from ingest.model.names import quarantine_path, table_folder
@@ -273,10 +273,10 @@ class Lake:
         assert description is not None, f"the lake has no table {table}"
         return held.frame().filter(live_rows(description.target))
 
-    def _held(self, table: Table | str) -> LakeTable:
+    def _held(self, table: Table | str) -> SparkTable:
         named = table.name if isinstance(table, Table) else TableId.parse(table)
         folder = self.path / table_folder(named.database, named.name)
-        return LakeTable(self.session, str(folder))
+        return SparkTable(self.session, str(folder))
 
     def quarantined(self) -> DataFrame:
         """What could not be applied, each with its reason. Fails as Spark does where nothing ever was."""

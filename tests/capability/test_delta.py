@@ -56,11 +56,11 @@ def test_merge_takes_its_identity_from_the_session_of_the_target(spark, path):
         )
 
     merge(spark)
-    from ingest.lake.delta.spark_table import LakeTable
+    from ingest.lake.delta.spark_table import SparkTable
 
-    assert LakeTable(spark, path).committed("a") is None
+    assert SparkTable(spark, path).committed("a") is None
     merge(session)
-    assert LakeTable(spark, path).committed("a") == 1
+    assert SparkTable(spark, path).committed("a") == 1
 
 
 def test_a_sibling_session_has_settings_of_its_own(spark):
@@ -72,7 +72,7 @@ def test_a_sibling_session_has_settings_of_its_own(spark):
 
 
 def test_an_empty_merge_still_commits_its_marker(spark, path):
-    from ingest.lake.delta.spark_table import LakeTable
+    from ingest.lake.delta.spark_table import SparkTable
 
     session = sibling(spark)
     session.conf.set(APP, "a")
@@ -84,7 +84,7 @@ def test_an_empty_merge_still_commits_its_marker(spark, path):
         .whenMatchedDelete()
         .execute()
     )
-    assert LakeTable(spark, path).committed("a") == 7
+    assert SparkTable(spark, path).committed("a") == 7
 
 
 def test_a_new_table_starts_with_no_markers_and_time_travel_reads_old_versions(spark, path):

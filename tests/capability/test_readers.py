@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.merge_on_read import mark
 from ingest.schema import evolution
 from ingest.targets.mirror import Mirror
@@ -93,7 +93,7 @@ def lake(spark, tmp_path_factory):
         ("widened", base, rows, ([base[0], column("n", "BIGINT"), *base[2:]], "MODIFY n BIGINT")),
         ("both", base, rows, ([base[0], column("m", "BIGINT"), *base[2:]], "CHANGE n m BIGINT")),
     ):
-        target = LakeTable(spark, str(folder / name))
+        target = SparkTable(spark, str(folder / name))
         target.create(version(*before), ("id",))
         place = "named_struct('epoch', 0, 'file', 1L, 'pos', 5L, 'row', id, 'part', 1)"
         ours = (
@@ -132,7 +132,7 @@ def newer(frame):
 
 
 def mark_rows(target, changes):
-    direct = DirectTable(target, Path(target.path).with_name("scratch"))
+    direct = DeltaRsTable(target, Path(target.path).with_name("scratch"))
     rows = changes.toArrow()
     assert Committer(1).once(
         direct,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 from pyspark.sql import functions as F
 
-from ingest.arrow import change_facts, record_reader
+from ingest.arrow import change_facts, record_decoder
 from ingest.batch import row_fates, step_cutter
 from ingest.changes import dedup, envelope, restarted_snapshots
 from ingest.lake.delta import commit, deletion_vector, delta_snapshot
@@ -196,7 +196,7 @@ MUTANTS = [
     ),
     Mutant(
         "the two halves of a key change in the wrong order in the driver",
-        record_reader,
+        record_decoder,
         "_OF_DELETE",
         lambda _: pa.scalar(9, pa.int32()),
         "a_key_that_is_given_up_and_taken_again_at_one_position_is_there",

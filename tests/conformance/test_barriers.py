@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from ingest.batch import row_fates, table_applier
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import STEP_BITS, Marker
 from ingest.model.position import Position
@@ -46,7 +46,7 @@ def test_thousands_of_truncates_with_rows_between_them_are_one_batch(spark, tmp_
     assert table.content() == left
     table.take([len(changes)])
     assert table.content() == {**left, row(id=-2, v="next"): 1}
-    versions = LakeTable(spark, str(target.path / "d" / "t0")).version()
+    versions = SparkTable(spark, str(target.path / "d" / "t0")).version()
     assert versions < 10, "of what a later TRUNCATE removes, nothing is written"
     target.remove()
 
@@ -127,7 +127,7 @@ def test_a_batch_of_thousands_of_ddls_takes_further_numbers_and_the_next_one_goe
     table.take([len(changes)])
     assert table.content() == Counter(one.after for one in changes)
     app = target.batches._applier.identity(last.checkpoint_id, table_applier.TableId("d", "t0"))
-    assert Marker.parse(LakeTable(spark, path).committed(app)).place >= (2, 0)
+    assert Marker.parse(SparkTable(spark, path).committed(app)).place >= (2, 0)
     assert Ledger(str(target.path)).last().batch_id == 3
     assert 4 * MANY > 1 << STEP_BITS
     target.remove()
@@ -148,7 +148,7 @@ def test_a_ddl_of_a_step_that_is_void_is_followed_all_the_same(spark, tmp_path, 
         target.log.catalog.add(statement, 0, pos)
     target.log.offset = 100
     table.take([4])
-    held = LakeTable(
+    held = SparkTable(
         spark, str(target.path / "d" / "t0")
     ).frame()  # of a feature that delta-rs reads not
     assert [(one.id, one.v) for one in held.collect()] == [(2**40, "b")]

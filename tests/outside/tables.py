@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines.dispatch import spark_merge
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.spark_engine import spark_merge
 from ingest.maintenance import compaction
 from ingest.maintenance.file_layout import Rewrite
 from ingest.targets import mirror
@@ -148,7 +148,7 @@ class SparkLake:
         self.committer = Committer(1)
         kinds = {"id": pa.int64(), **{one.name: arrow_type(one.kind) for one in held}}
         self._like = DirectLake(root / "like", kinds)
-        self.table = LakeTable(spark, str(root / "t"))
+        self.table = SparkTable(spark, str(root / "t"))
         schema = StructType.fromJson(json.loads(DeltaTable(self._like.path).schema().to_json()))
         made = Builder.createIfNotExists(spark).location(self.table.path)
         made.addColumns(schema).execute()

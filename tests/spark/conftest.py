@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -14,7 +14,7 @@ def table(spark, folder):
     """Makes a table of columns with expressions, the first its key, with rows 1 to 39 at position 50."""
 
     def made(columns, name="t"):
-        target = LakeTable(spark, str(folder / name))
+        target = SparkTable(spark, str(folder / name))
         version = SchemaVersion(
             TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("id",), ""
         )  # fmt: skip

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
-from ingest.arrow.record_reader import POSITION
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.arrow.record_decoder import POSITION
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import merge_on_read
 from ingest.maintenance import compaction
 from ingest.maintenance.file_layout import Rewrite
@@ -36,8 +36,8 @@ class DirectLake:
         self.columns, self._steps, self._pos = columns, 0, 0
         schema = self.rows({name: [] for name in columns}).schema
         DeltaTable.create(self.path, Schema.from_arrow(schema))
-        slow = cast("LakeTable", SimpleNamespace(path=str(self.path)))
-        self.table = DirectTable(slow, root / "scratch")
+        slow = cast("SparkTable", SimpleNamespace(path=str(self.path), folder=self.path))
+        self.table = DeltaRsTable(slow, root / "scratch")
 
     def rows(self, values: dict[str, list[Any]], op: str = "c") -> pa.Table:
         """Later changes than all before."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.engines.merge_on_read import mark
 from ingest.model.names import Marker, quoted_for_delta_rs
 from ingest.schema.mysql_types import Column, column_type
@@ -52,7 +52,7 @@ KEYS = (
 
 
 def direct_of(target):
-    return DirectTable(target, Path(target.path).with_name("scratch"))
+    return DeltaRsTable(target, Path(target.path).with_name("scratch"))
 
 
 def rows(spark, columns, where, position, op="'c'"):

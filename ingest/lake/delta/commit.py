@@ -1,23 +1,22 @@
 """Exactly one replay-safe commit per table per step.
 
 Delta skips a commit whose (``txnAppId``, ``txnVersion``) it has seen. How the pair gets into a commit
-is the target's own (``LakeTable.identified``); afterwards the marker must stand in the table's log.
+is the table's own (``TableHandle.identified``); afterwards the marker must stand in the table's log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ingest.lake.delta import other_writers, read_back
+from ingest.lake.delta import other_writers
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
@@ -40,16 +39,6 @@ class Identity:
         return numbered(self.batch, self.step)
 
 
-class Target(other_writers.Log, Protocol):
-    """What a commit goes to."""
-
-    def committed(self, app_id: str) -> int | None:
-        """The highest ``txnVersion`` that it holds for an app id."""
-
-    def identified(self, app_id: str, version: int, note: str) -> AbstractContextManager[None]:
-        """What is committed inside carries this identity."""
-
-
 @dataclass
 class Committer:
     """Commits of one job. Remembers the markers it has read or written itself.
@@ -66,7 +55,7 @@ class Committer:
 
     def once(
         self,
-        table: Target,
+        table: TableHandle,
         identity: Identity,
         act: Callable[[], object],
         *,
@@ -83,7 +72,7 @@ class Committer:
         place = (table.path, identity.app_id)
         seen, marker = place in self._known, Marker(self.term, *identity.place)
         if self.holds(table, identity):
-            if not seen and isinstance(table, LakeTable):
+            if not seen:
                 self._read_back_again(table, identity)
             return False
         self.refuse_lost()
@@ -92,13 +81,12 @@ class Committer:
             act()
         if not (may_do_nothing and table.version() == before):
             self._refuse_unmarked(table, identity, marker, before)
-            if isinstance(table, LakeTable):
-                read_back.put_right(table, before + 1, identity.app_id, marker.version)
+            table.read_back(identity.app_id, marker.version, before + 1)
         self._known[place] = marker
         self._versions[table.path] = table.version()
         return True
 
-    def holds(self, table: Target, identity: Identity) -> bool:
+    def holds(self, table: TableHandle, identity: Identity) -> bool:
         """True when this commit, or one after it, stands in the table."""
         place = (table.path, identity.app_id)
         if place not in self._known:
@@ -112,7 +100,7 @@ class Committer:
         """Every table was looked at again and what others did there was decided upon."""
         self._versions.clear()
 
-    def fence(self, table: LakeTable, app_id: str) -> None:
+    def fence(self, table: SparkTable, app_id: str) -> None:
         """Put this job's term into a table, keeping its batch and step.
 
         From this commit on, a predecessor that wakes up in the middle of a commit of its own meets
@@ -143,9 +131,9 @@ class Committer:
             **({"userMetadata": identity.note} if identity.note else {}),
         }
         writer = rows.write.format("delta").mode("append").options(**options)
-        return self.once(LakeTable(session, path), identity, lambda: writer.save(path))
+        return self.once(SparkTable(session, path), identity, lambda: writer.save(path))
 
-    def _continued(self, table: Target) -> int:
+    def _continued(self, table: TableHandle) -> int:
         """The table's version, when nobody else has changed it since our last commit to it."""
         now = table.version()
         known = self._versions.get(table.path, now)
@@ -155,17 +143,14 @@ class Committer:
                 raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
         return now
 
-    def _read_back_again(self, table: LakeTable, identity: Identity) -> None:
+    def _read_back_again(self, table: TableHandle, identity: Identity) -> None:
         """Whoever made this commit may have died before it was read back."""
         held = self._known[table.path, identity.app_id]
-        if held.place != identity.place:
-            return
-        start = read_back.since_marker(table, identity.app_id, held.version)
-        if start is not None:
-            read_back.put_right(table, start, identity.app_id, held.version)
+        if held.place == identity.place:
+            table.read_back(identity.app_id, held.version)
 
     def _refuse_unmarked(
-        self, table: Target, identity: Identity, marker: Marker, before: int
+        self, table: TableHandle, identity: Identity, marker: Marker, before: int
     ) -> None:
         for _, actions in table.commits(before + 1):
             for txn in (action["txn"] for action in actions if "txn" in action):
@@ -177,7 +162,7 @@ class Committer:
         raise _unmarked(table, identity)
 
 
-def _unmarked(table: Target, identity: Identity) -> IngestError:
+def _unmarked(table: TableHandle, identity: Identity) -> IngestError:
     return IngestError(
         "E-COMMIT-MARKER",
         f"A commit to {table.path} ended without its marker "

@@ -23,10 +23,10 @@ from ingest.lake.delta.delta_log import Action, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
+from ingest.lake.files.location import delta_rs_folder
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
 from ingest.model.start_facts import Foreign
 from ingest.targets.target import MergePlan
@@ -43,13 +43,17 @@ less time: columns that hardly repeat are not made a dictionary of."""
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-class DirectTable:
-    """A Delta table in a local folder, read once and followed by its log. ``room``: a folder for what is
-    being written (``names.scratch_path``), best on the same disk.
+class DeltaRsTable:
+    """A Delta table in a local folder, read once and followed by its log: a ``TableHandle``. ``room``: a folder for
+    what is being written (``names.scratch_path``), best on the same disk.
+
+    Raises ``ValueError`` for a table that delta-rs does not find.
     """
 
-    def __init__(self, table: LakeTable, room: Path) -> None:
-        self.path = table.path
+    def __init__(self, table: SparkTable, room: Path) -> None:
+        if table.folder is None:
+            raise ValueError(f"delta-rs does not find {table.path}")
+        self.path, self.folder = table.path, table.folder
         self._slow = table
         self._room = room
         self._state: TableState | None = None
@@ -71,14 +75,16 @@ class DirectTable:
         return self.state.markers.get(app_id)
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """See ``LakeTable.commits``."""
-        folder = local_folder(self.path)
+        """See ``TableHandle.commits``."""
         for version in range(start, self.version() + 1):
-            yield version, delta_log.read(folder, version) or []
+            yield version, delta_log.read(self.folder, version) or []
 
-    def delta(self) -> Any:
-        """The table as Spark's Delta has it."""
-        return self._slow.delta()
+    def version_at(self, time: str) -> int | None:
+        """See ``TableHandle.version_at``. Spark looks: its history knows how a RESTORE reads a time."""
+        return self._slow.version_at(time)
+
+    def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
+        """Nothing: what delta-rs writes is put right before it is committed (``workspace``)."""
 
     def features(self) -> frozenset[str]:
         """See ``delta_snapshot.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
@@ -121,7 +127,7 @@ class DirectTable:
 
     def merge(self, rows: pa.Table, plan: MergePlan, *, prune: Sequence[str]) -> None:
         """One MERGE as the next version, or none when no row of the table changes. ``prune``: the key's columns
-        where files whose range the rows do not touch can be passed over (``engine_choice.may_prune``), or none. Raises
+        where files whose range the rows do not touch can be passed over (``delta_rs_limits.may_prune``), or none. Raises
         as :meth:`append` does.
         """
         if not rows.num_rows:
@@ -195,7 +201,7 @@ class DirectTable:
         """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
         three commits that change no row. Returns how many files.
         """
-        table, lasting = DeltaTable(local_folder(self.path)), f"interval {hours} hours"
+        table, lasting = DeltaTable(self.folder), f"interval {hours} hours"
         kept = {
             "delta.logRetentionDuration": lasting,
             "delta.deletedFileRetentionDuration": lasting,
@@ -209,7 +215,7 @@ class DirectTable:
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY
         if due > self._checkpoints:
-            table = DeltaTable(local_folder(self.path))
+            table = DeltaTable(self.folder)
             table.create_checkpoint()
             table.cleanup_metadata()
             self._checkpoints = due
@@ -230,22 +236,29 @@ class DirectTable:
             None,
         )  # not to be used again when it cannot be read to its end
         if state is None or not state.follow():
-            state = TableState.read(local_folder(self.path))
+            state = TableState.read(self.folder)
             self._checkpoints = max(0, state.version - 1) // CHECKPOINT_EVERY
         self._state = state
         return state
 
 
-def within_reach(table: LakeTable, lake: str) -> DirectTable | None:
+def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
     """A table of this lake, where it is in a local folder with a plain name and its log can be read here."""
-    if not within_delta_rs_s_reach(table.path):
-        return None
-    found = DirectTable(table, local_folder(scratch_path(lake)))
+    found = unread(table, lake)
     try:
-        found.version()
+        if found is not None:
+            found.version()
     except UnknownLogError:
         return None
     return found
+
+
+def unread(table: SparkTable, lake: str) -> DeltaRsTable | None:
+    """The same without a look at its log, which may not have begun."""
+    room = delta_rs_folder(scratch_path(lake))
+    if room is None or table.folder is None:
+        return None
+    return DeltaRsTable(table, room)
 
 
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from delta.tables import DeltaTable
-
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import APPLICATION
@@ -15,21 +14,6 @@ from ingest.model.start_facts import Foreign, Note
 
 _HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
 """Operations that move or remove files and change no row."""
-
-
-class Log(Protocol):
-    """A table whose log can be read."""
-
-    path: str
-
-    def version(self) -> int:
-        """The newest version number."""
-
-    def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """Versions from ``start`` on, each with its actions as Delta's log has them."""
-
-    def delta(self) -> DeltaTable:
-        """The table as Spark's Delta has it."""
 
 
 class ForeignCommitError(IngestError):
@@ -57,7 +41,7 @@ class Since:
     markers: Mapping[str, int] | None = None
 
 
-def since(table: Log, version: int) -> Since:
+def since(table: TableHandle, version: int) -> Since:
     """Look through the versions after ``version``.
 
     A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
@@ -99,14 +83,11 @@ def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def _restored_to(table: Log, info: Mapping[str, Any]) -> int | None:
+def _restored_to(table: TableHandle, info: Mapping[str, Any]) -> int | None:
     """The version a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
     parameters = info.get("operationParameters") or {}
     version = str(parameters.get("version"))
     if version.isdigit():
         return int(version)
     at = parameters.get("timestamp")
-    if at is None:
-        return None
-    rows = table.delta().history().selectExpr("version", "cast(timestamp as string) t").collect()
-    return max((row.version for row in rows if row.t <= str(at)), default=None)
+    return None if at is None else table.version_at(str(at))

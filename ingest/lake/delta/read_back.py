@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -16,20 +16,29 @@ from pyspark.sql import SparkSession
 from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.schema_commit import delta_log
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.table_handle import TableHandle
 
 _LOOK_BACK = 20
 """Versions among which a commit is looked for that was made before this job began."""
 
 
-def since_marker(table: LakeTable, app_id: str, version: int) -> int | None:
+class Written(TableHandle, Protocol):
+    """A table that Spark writes."""
+
+    session: SparkSession
+
+    def schema_json(self) -> str:
+        """Its columns, as its log has them."""
+
+
+def since_marker(table: TableHandle, app_id: str, version: int) -> int | None:
     """The version that holds this marker, when it is one of the newest."""
     start = max(0, table.version() - _LOOK_BACK)
     held = ((number, _markers(actions)) for number, actions in table.commits(start))
     return next((number for number, found in held if (app_id, version) in found), None)
 
 
-def put_right(table: LakeTable, start: int, app_id: str, version: int) -> bool:
+def put_right(table: Written, start: int, app_id: str, version: int) -> bool:
     """Look at what was committed from version ``start`` on; True when something was to be put right. Where somebody
     else commits meanwhile nothing is done.
     """

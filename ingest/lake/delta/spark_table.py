@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.lake.delta import schema_commit
+from ingest.lake.delta import read_back, schema_commit
 from ingest.lake.delta.delta_log import commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
-from ingest.lake.files.storage import Storage, local_folder, within_delta_rs_s_reach
+from ingest.lake.files.location import delta_rs_folder
+from ingest.lake.files.storage import Storage
 from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
@@ -63,12 +64,15 @@ class Description:
         return registry.noted(self.properties, keyed=not self.multiset)
 
 
-class LakeTable:
-    """A Delta table at a path, in one session."""
+class SparkTable:
+    """A Delta table at a path, in one session: a ``TableHandle``, and all that is done to a table beside MERGEs.
+    ``folder``: where delta-rs finds it, too; None where it does not.
+    """
 
     def __init__(self, session: SparkSession, path: str) -> None:
         self.session = session
         self.path = path
+        self.folder = delta_rs_folder(path)
 
     def describe(self) -> Description | None:
         """What the table is now, or None when there is none."""
@@ -89,8 +93,8 @@ class LakeTable:
         """Schema, properties, version. In a local folder without Spark, which after a commit by delta-rs would
         have to read the log in a job.
         """
-        if within_delta_rs_s_reach(self.path):
-            table = DeltaLake(local_folder(self.path))
+        if self.folder is not None:
+            table = DeltaLake(self.folder)
             schema = StructType.fromJson(json.loads(table.schema().to_json()))
             return schema, table.metadata().configuration, table.version()
         snapshot, jvm = self._snapshot(), cast("Any", self.session._jvm)
@@ -109,8 +113,8 @@ class LakeTable:
 
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
-        if within_delta_rs_s_reach(self.path):
-            return is_begun(local_folder(self.path))
+        if self.folder is not None:
+            return is_begun(self.folder)
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(
@@ -127,10 +131,10 @@ class LakeTable:
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
         properties |= registry.note(target)
         mapped = any(needs_mapping(column.name) for column in version.columns)
-        if within_delta_rs_s_reach(self.path) and not mapped:
+        if self.folder is not None and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
             DeltaLake.create(
-                local_folder(self.path),
+                self.folder,
                 Schema.from_json(json.dumps(columns)),
                 mode="ignore",
                 configuration=properties,
@@ -241,15 +245,24 @@ class LakeTable:
         return int(version.get()) if version.isDefined() else None
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """Versions from ``start`` on, each with its actions as Delta's log has them.
-
-        A version whose file log retention has removed comes with no actions.
-        """
+        """See ``TableHandle.commits``."""
         folder = Storage(self.session, self.path)
         for version in range(start, self.version() + 1):
             text = folder.read(commit_name(version))
             of = f"version {version} of {self.path}"
             yield version, [] if text is None else lines(text.encode(), of)
+
+    def version_at(self, time: str) -> int | None:
+        """See ``TableHandle.version_at``."""
+        history = self.delta().history().selectExpr("version", "cast(timestamp as string) t")
+        return max((row.version for row in history.collect() if row.t <= time), default=None)
+
+    def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
+        """See ``TableHandle.read_back``: bounds that Spark leaves out or rounds."""
+        if start is None:
+            start = read_back.since_marker(self, app_id, version)
+        if start is not None:
+            read_back.put_right(self, start, app_id, version)
 
     def markers(self) -> dict[str, int]:
         """Every app id that has committed here, and its highest ``txnVersion``."""

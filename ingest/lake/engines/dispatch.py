@@ -2,234 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import reduce
 
-import pyarrow as pa
-from deltalake.exceptions import DeltaError
-from pyspark.sql import DataFrame, SparkSession
-
-from ingest.changes import dedup, quarantine_rows
-from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Wanted
-from ingest.lake.delta.commit import Committer, Identity, sibling
-from ingest.lake.delta.delta_rs_table import DirectTable, within_reach
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines import collected_changes, merge_on_read
-from ingest.lake.engines.engine_choice import (
-    COULD_NOT,
-    Choice,
-    MergeFacts,
-    choose,
-    may_mark,
-    may_prune,
-)
-from ingest.model.names import RESERVED_COLUMN, quarantine_path, quoted, quoted_for_delta_rs
-from ingest.schema.evolution import Profile
-from ingest.targets import mirror_rows, multiset_rows
-from ingest.targets.target import MergePlan, Target
-
-_NOT_BY_DELTA_RS = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
-"""What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
-lost lease, another's commit and a full disk are none of these."""
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
+from ingest.lake.engines import registry
+from ingest.lake.engines.engine import Engine, EngineJob, Merge
+from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``row_images.typed``, none of
-    them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of
-    the messages.
-    """
-
-    changes: Callable[[], DataFrame]
-    rows: pa.Table | None
-    bytes: int
-
-    def winning(self, key: tuple[str, ...]) -> DataFrame:
-        """One source row per key."""
-        return mirror_rows.mirror_source(dedup.winners(self.changes(), key))
-
-    def winners(self, key: tuple[str, ...]) -> pa.Table:
-        """The same in the driver."""
-        if self.rows is not None:
-            return collected_changes.winners(self.rows, key)
-        return self.winning(key).toArrow()
-
-
-@dataclass
 class Merging:
-    """MERGEs of one job. Keeps open what delta-rs has opened, so that a batch reads only what is new in a
-    table's log.
-    """
+    """MERGEs of one job. ``choices``: by table's path, what made its last MERGE, and why."""
 
-    session: SparkSession
-    committer: Committer
-    lake: str
-    wanted: Wanted
-    profile: Profile
-    choices: dict[str, Choice] = field(default_factory=dict)
-    """By table's path: what made its last MERGE, and why."""
-    _opened: dict[str, DirectTable | None] = field(default_factory=dict)
+    def __init__(self, job: EngineJob) -> None:
+        self.choices: dict[str, Choice] = {}
+        self._job = job
+        self._kinds = registry.ENGINES
+        self._engines: dict[str, Engine] = {kind.name: kind(job) for kind in self._kinds}
 
-    def by_key(
-        self,
-        table: LakeTable,
-        target: Target,
-        source: Source,
-        columns: Sequence[str],
-        key: dict[str, str],
-        identity: Identity,
-    ) -> None:
-        """One winning change per key into a table. ``key``: its columns and their Delta types."""
-        names, kinds = tuple(key), tuple(key.values())
+    def merge(self, merge: Merge) -> None:
+        """Gather facts, choose, merge once. Where the engine turns out not to be able to, the last one does it: should
+        the commit have been made all the same, it finds the identity there, and makes none.
+        """
+        facts = self._facts(merge)
+        made = self._once(choose(self._kinds, facts), merge, facts)
+        if isinstance(made, str):
+            made = self._once(Choice(self._kinds[-1].name, made), merge, facts)
+            assert isinstance(made, Choice)
+        self.choices[merge.table.path] = made
 
-        def by_delta_rs(direct: DirectTable, facts: MergeFacts) -> str | None:
-            mine = source.winners(names).select([*columns, RESERVED_COLUMN])
-            if may_mark(self.wanted, facts, self.profile):
-                always = self.wanted == "deletion-vectors"
-                because = merge_on_read.mark(direct, target, mine, names, always=always)
-                if because is not None:
-                    return because
-            direct_merge(direct, target, mine, names, names if may_prune(kinds) else ())
-            return None
-
-        def by_spark() -> None:
-            spark_merge(table, source.winning(names), target.plan(columns, names, quoted))
-
-        self._make(table, kinds, source.bytes, identity, by_delta_rs, by_spark)
-
-    def by_content(
-        self,
-        table: LakeTable,
-        target: Target,
-        source: Source,
-        columns: Sequence[str],
-        identity: Identity,
-    ) -> None:
-        """All changes of a table without a key into it."""
-        net = multiset_rows.net_changes(dedup.once(source.changes()))
-
-        def by_delta_rs(direct: DirectTable, _: MergeFacts) -> None:
-            found, op = net.toArrow(), _unused("_op", columns)
-            if found.num_rows:
-                held = direct.ordinals(found["content"].to_pylist())
-                plan = target.plan(columns, (op,), quoted_for_delta_rs)
-                direct.merge(collected_changes.numbered(found, held, op), plan, prune=())
-
-        def by_spark() -> None:
-            plan = target.plan(columns, (multiset_rows.OP,), quoted)
-            self._by_content_by_spark(table, net, plan, identity)
-
-        self._make(table, (), source.bytes, identity, by_delta_rs, by_spark)
-
-    def _make(
-        self,
-        target: LakeTable,
-        key: tuple[str, ...],
-        size: int,
-        identity: Identity,
-        by_delta_rs: Callable[[DirectTable, MergeFacts], str | None],
-        by_spark: Callable[[], None],
-    ) -> None:
-        """One MERGE, by the engine that fits; by Spark where delta-rs turns out not to be able to."""
-        direct, facts = self._look(target, key, size)
-        choice = choose(self.wanted, facts)
-        if direct is not None and choice.engine == "delta-rs":
-            marked = list[str | None]()
-            try:
-                self.committer.once(
-                    direct,
-                    identity,
-                    lambda: marked.append(by_delta_rs(direct, facts)),
-                    may_do_nothing=True,
-                )
-                if marked and marked[0] is not None:
-                    choice = Choice("deletion-vectors", marked[0])
-            except collected_changes.AbsentError:
-                choice = Choice("spark", "a change removes a row that is not there")
-            except _NOT_BY_DELTA_RS as failure:
-                # Should its commit have been made, Spark finds the identity there, and makes none.
-                choice = Choice("spark", f"{COULD_NOT}: {str(failure)[:200]}")
-        if choice.engine == "spark":
-            self.committer.once(target, identity, by_spark)
-        self.choices[target.path] = choice
-
-    def _by_content_by_spark(
-        self, table: LakeTable, net: DataFrame, plan: MergePlan, step: Identity
-    ) -> None:
-        source = keep(multiset_rows.numbered(net, table.frame()))
-        try:
-            absent = multiset_rows.missing(source)
-            if not absent.isEmpty():
-                # In a session of its own: this one is about to carry the MERGE's identity.
-                app = f"{step.app_id}-absent"
-                self.committer.append_once(
-                    sibling(self.session),
-                    quarantine_path(self.lake),
-                    quarantine_rows.SCHEMA,
-                    quarantine_rows.rows(absent, step.batch),
-                    Identity(app, step.batch, step.step, step.note),
-                )
-            spark_merge(table, source.drop(multiset_rows.LAST_CHANGE), plan)
-        finally:
-            free(source)
-
-    def current(self, target: LakeTable) -> LakeTable | DirectTable:
-        """The table by whichever way is cheaper to ask: Spark's first look at one takes seconds."""
-        if self.wanted == "spark":
-            return target
-        if target.path not in self._opened:
-            self._opened[target.path] = within_reach(target, self.lake)
-        return self._opened[target.path] or target
+    def handle(self, table: SparkTable) -> TableHandle:
+        """The table by whichever engine is cheapest to ask: the first that reaches it."""
+        handles = (engine.handle(table) for engine in self._engines.values())
+        return next(handle for handle in handles if handle is not None)
 
     @property
-    def opened(self) -> list[DirectTable]:
-        """Tables that delta-rs has merged into."""
-        return [one for one in self._opened.values() if one is not None and one.merges]
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Tables that were merged into and that maintenance can put in order."""
+        return [table for engine in self._engines.values() for table in engine.opened]
 
-    def _look(
-        self, target: LakeTable, key: tuple[str, ...], size: int
-    ) -> tuple[DirectTable | None, MergeFacts]:
-        direct = self.current(target)
-        if isinstance(direct, LakeTable):
-            return None, MergeFacts(False)
-        direct.version()
-        held, rows = direct.size()
-        return direct, MergeFacts(True, direct.features(), held, size, key, rows)
+    @property
+    def wanted(self) -> Wanted:
+        """What the pipeline file says of engines."""
+        return self._job.wanted
 
+    def _facts(self, merge: Merge) -> MergeFacts:
+        known = MergeFacts(
+            self._job.wanted,
+            self._job.profile,
+            bytes_of_changes=merge.source.bytes,
+            key=tuple(merge.key.values()),
+        )
+        looks = (engine.look for engine in self._engines.values())
+        return reduce(lambda facts, look: look(merge.table, facts), looks, known)
 
-def _unused(name: str, columns: Sequence[str]) -> str:
-    """A name that no column has; letters' case does not tell names apart, and delta-rs takes no NUL in them."""
-    taken = {column.lower() for column in columns}
-    while name in taken:
-        name = f"_{name}"
-    return name
-
-
-def direct_merge(
-    direct: DirectTable, target: Target, rows: pa.Table, key: Sequence[str], prune: Sequence[str]
-) -> None:
-    """One MERGE of source rows, one per key, by delta-rs; or what it comes to where no file may hold one of their keys.
-    ``prune``: see ``DirectTable.merge``.
-    """
-    reached = direct.state.reached_by(rows, prune)
-    if reached or not direct.add(mirror_rows.inserted(rows, target)):
-        columns = [name for name in rows.column_names if name != RESERVED_COLUMN]
-        direct.merge(rows, target.plan(columns, key, quoted_for_delta_rs), prune=prune)
-
-
-def spark_merge(target: LakeTable, source: DataFrame, plan: MergePlan) -> None:
-    """One MERGE. Its two passes read the same rows: the source is computed once and kept.
-
-    A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
-    own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
-    """
-    fixed = source.localCheckpoint(eager=False)
-    builder = target.delta().alias("t").merge(fixed.alias("s"), plan.match)
-    if plan.delete_when:
-        builder = builder.whenMatchedDelete(condition=plan.delete_when)
-    if plan.update_when:
-        builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
-    builder.whenNotMatchedInsert(
-        condition=plan.insert_when, values=dict(plan.assignments)
-    ).execute()
+    def _once(self, choice: Choice, merge: Merge, facts: MergeFacts) -> Choice | str:
+        """The MERGE, unless its commit is there; by which mode, or why this engine was not able to make it."""
+        engine = self._engines[choice.engine]
+        handle, modes = engine.handle(merge.table), list[Choice | None]()
+        assert handle is not None
+        try:
+            self._job.committer.once(
+                handle,
+                merge.identity,
+                lambda: modes.append(engine.merge(merge, facts)),
+                may_do_nothing=engine.may_do_nothing,
+            )
+        except Exception as failure:
+            unable = engine.unable(failure)
+            if unable is None:
+                raise
+            return unable
+        return next(filter(None, modes), choice)

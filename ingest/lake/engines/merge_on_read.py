@@ -25,9 +25,10 @@ from pyroaring import BitMap
 from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
 from ingest.lake.delta.delta_log import Action
-from ingest.lake.delta.delta_rs_table import DirectTable, typed, write_new
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, typed, write_new
 from ingest.lake.delta.delta_snapshot import TableState
-from ingest.lake.engines.engine_choice import MAX_MARKS, marks_pay
+from ingest.lake.engines.delta_rs_limits import MAX_MARKS, marks_pay
+from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN
 from ingest.targets.target import Target
 
@@ -45,11 +46,11 @@ class _Held:
 
 
 def mark(
-    direct: DirectTable, target: Target, rows: pa.Table, key: Sequence[str], *, always: bool
+    direct: DeltaRsTable, target: Target, rows: pa.Table, key: Sequence[str], *, always: bool
 ) -> str | None:
     """Make the MERGE of these source rows, one per key, as the table's next version; or none when no row of the
     table changes. Returns why it was made in this way, or None where it was not made: the table is of a kind that
-    this does not know, or (but for ``always``) rewriting its files costs less. Raises as ``DirectTable.append`` does.
+    this does not know, or (but for ``always``) rewriting its files costs less. Raises as ``DeltaRsTable.append`` does.
     """
     state = direct.state
     touched = state.reached_by(rows, key)
@@ -72,7 +73,7 @@ def mark(
         after = {path: gone[path] | marks for path, marks in marked.items()}
         if any(len(marks) > MAX_MARKS for marks in after.values()) and not always:
             return None
-        because = f"rows are marked as deleted where {size:,} would be written anew"
+        because = reasons.MARKED.of(rows=f"{size:,}")
         if not after and not added:
             return because
         if added:

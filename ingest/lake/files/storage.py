@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ingest.lake.files.location import is_local, local_folder
+
 
 class Files(Protocol):
     """Small text files below one root."""
@@ -34,7 +36,7 @@ class LocalFiles:
     """The same on this machine's disk, without Spark."""
 
     def __init__(self, root: str) -> None:
-        self._root = local_folder(root)
+        self._root = local_folder(root) or Path(root)
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
@@ -82,23 +84,6 @@ def files_at(path: str) -> Files:
     spark = SparkSession.getActiveSession()
     assert spark is not None, "a lake beyond this machine is reached through Spark"
     return Storage(spark, path)
-
-
-def within_delta_rs_s_reach(path: str) -> bool:
-    """True for local folders but those whose name has a percent sign or a backslash: delta-rs (1.6.6)
-    decodes the one once too often and takes the other for a slash, so it would look into another folder.
-    """
-    return is_local(path) and not {"%", "\\"} & set(str(local_folder(path)))
-
-
-def local_folder(path: str) -> Path:
-    """The folder of a local path or `file:` URI."""
-    return Path(path.removeprefix("file://").removeprefix("file:"))
-
-
-def is_local(path: str) -> bool:
-    """True for a path on this machine's disk."""
-    return "://" not in path or path.startswith("file:")
 
 
 class Storage:

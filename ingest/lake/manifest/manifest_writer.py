@@ -11,12 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.files.storage import local_folder, within_delta_rs_s_reach
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, unread
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model import manifest
 from ingest.model.manifest import Entry
-from ingest.model.names import manifest_path, scratch_path
+from ingest.model.names import manifest_path
 from ingest.schema.delta_types import fields_json
 
 _ONE_ROW = WriterProperties(
@@ -39,15 +38,11 @@ class Publisher:
     def __init__(self, session: SparkSession, lake: str, committer: Committer) -> None:
         self._session = session
         self._committer = committer
-        self._table = LakeTable(session, manifest_path(lake))
-        self._direct = (
-            DirectTable(self._table, local_folder(scratch_path(lake)))
-            if within_delta_rs_s_reach(lake)
-            else None
-        )
+        self._table = SparkTable(session, manifest_path(lake))
+        self._direct = unread(self._table, lake)
 
     @property
-    def opened(self) -> list[DirectTable]:
+    def opened(self) -> list[DeltaRsTable]:
         """The manifest, where delta-rs writes it and has."""
         return [self._direct] if self._direct is not None and self._direct.merges else []
 
@@ -61,7 +56,7 @@ class Publisher:
             direct = self._direct
             if not self._table.exists():
                 schema = Schema.from_json(_schema().json())
-                DeltaTable.create(local_folder(self._table.path), schema, mode="ignore")
+                DeltaTable.create(direct.folder, schema, mode="ignore")
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
 

@@ -16,7 +16,7 @@ from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
@@ -44,7 +44,7 @@ class HeldBack:
         """Rows that earlier batches than ``before`` set aside and that still wait; None without any
         quarantine.
         """
-        if not LakeTable(self._session, self._path).exists():
+        if not SparkTable(self._session, self._path).exists():
             return None
         held = self._session.read.format("delta").load(self._path)
         return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
@@ -120,7 +120,7 @@ class HeldBack:
 
     def settle(self, settled: DataFrame, identity: Identity) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer."""
-        table = LakeTable(self._session, self._path)
+        table = SparkTable(self._session, self._path)
         match = f"q.settled IS NULL AND {quarantine_rows.same_place('q', 's')}"
         rows = settled.localCheckpoint()
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ingest.arrow import json_columns, json_document, record_reader
+from ingest.arrow import json_columns, json_document, record_decoder
 from ingest.arrow.change_facts import facts as facts_of_notes
 from ingest.arrow.change_facts import joined, refuse_unnamed
 from ingest.arrow.column_values import UnfitError
@@ -44,7 +44,7 @@ def layout(*columns, epoch_dates="quarantine"):
 
 def by_arrow(spark, messages, how):
     records = spark.createDataFrame(messages, SCHEMA).toArrow()
-    return record_reader.read(records, how, 0)
+    return record_decoder.decode(records, how, 0)
 
 
 def by_spark(spark, messages, how):

@@ -8,7 +8,7 @@ from deltalake import DeltaTable as DeltaLake
 from deltalake import write_deltalake
 
 from ingest.lake.delta.commit import Committer, Identity, sibling
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
 from ingest.model.names import Marker
 
@@ -17,7 +17,7 @@ from ingest.model.names import Marker
 def table(spark, tmp_path):
     path = str(tmp_path / "t")
     spark.range(3).write.format("delta").save(path)
-    return LakeTable(spark, path)
+    return SparkTable(spark, path)
 
 
 def delete(table, number):
@@ -59,7 +59,7 @@ def test_a_command_that_leaves_no_marker_is_an_error(table):
 
 
 def test_a_command_in_another_session_leaves_no_marker_and_is_an_error(table):
-    other = LakeTable(sibling(table.session), table.path)
+    other = SparkTable(sibling(table.session), table.path)
     with pytest.raises(IngestError, match="without its marker"):
         Committer().once(table, Identity("a", 1), delete(other, 0))
 
@@ -70,7 +70,7 @@ def test_threads_with_sessions_of_their_own_never_commit_under_each_other_s_iden
     def work(index):
         path = str(tmp_path / f"t{index}")
         spark.range(4).write.format("delta").save(path)
-        mine = LakeTable(sibling(spark), path)
+        mine = SparkTable(sibling(spark), path)
         committer = Committer()
         for version in range(3):
             committer.once(mine, Identity(f"app{index}", version + 1), delete(mine, version))
@@ -91,7 +91,7 @@ def test_a_table_with_a_checkpoint_is_looked_at_in_a_thread_that_asks_spark_for_
     # delta-rs leaves no checksum file, from which Delta would know the markers without the checkpoint.
     write_deltalake(path, pa.table({"id": pa.array([7], pa.int64())}), mode="append")
     DeltaLake(path).create_checkpoint()
-    table = LakeTable(sibling(spark), path)
+    table = SparkTable(sibling(spark), path)
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(table.committed, "ingest/p/c/t/m").result() is None
     assert table.version() == 1

@@ -9,9 +9,9 @@ from chispa import assert_df_equality
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines.dispatch import spark_merge
-from ingest.lake.engines.engine_choice import WRITABLE, may_prune
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.delta_rs_limits import WRITABLE, may_prune
+from ingest.lake.engines.spark_engine import spark_merge
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.names import Marker, quoted_for_delta_rs
 from ingest.model.position import Position
@@ -50,7 +50,7 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert expected.count() > 40
     assert_df_equality(found, expected, ignore_nullable=True)
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
@@ -64,7 +64,7 @@ def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them
     expected, found = (t.frame().orderBy("id") for t in (one, other))
     assert expected.count() > 39
     assert_df_equality(found, expected, ignore_nullable=True)
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
 def test_rows_that_have_not_the_table_s_columns_are_not_added_and_deletes_make_no_version(
@@ -133,7 +133,7 @@ def test_a_table_on_another_disk_than_its_lake_is_written_to(spark, small, monke
 
 
 def test_the_first_commit_to_a_new_table_makes_no_checkpoint(spark, folder):
-    target, columns = LakeTable(spark, str(folder / "new")), [(column("id"), "n")]
+    target, columns = SparkTable(spark, str(folder / "new")), [(column("id"), "n")]
     version = SchemaVersion(
         TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
     )
@@ -192,7 +192,7 @@ def test_its_checkpoints_hold_rows_and_markers_for_spark_and_for_itself(spark, s
     for early in range(CHECKPOINT_EVERY):
         (copy / "_delta_log" / f"{early:020d}.json").unlink()
     expected = small.frame().orderBy("id")
-    assert_df_equality(LakeTable(spark, str(copy)).frame().orderBy("id"), expected)
+    assert_df_equality(SparkTable(spark, str(copy)).frame().orderBy("id"), expected)
     marker = Marker(1, CHECKPOINT_EVERY + 1, 0).version
-    assert LakeTable(spark, str(copy)).markers() == {APP: marker}
-    assert direct_of(LakeTable(spark, str(copy))).committed(APP) == marker
+    assert SparkTable(spark, str(copy)).markers() == {APP: marker}
+    assert direct_of(SparkTable(spark, str(copy))).committed(APP) == marker

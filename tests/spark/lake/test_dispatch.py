@@ -6,8 +6,9 @@ import pytest
 from deltalake import DeltaTable
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines.dispatch import Merging, Source
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -16,14 +17,14 @@ from tests.support.keyed_table import APP, column, rows, source_of
 
 
 def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(spark, folder, small):
-    merging = Merging(spark, Committer(1), str(folder), "delta-rs", "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(folder), "delta-rs", "standard"))
     for batch, where in enumerate(["n = 1", "n > 50", "n IN (2, 55)", "n = 59"], 3):
         some = rows(
             spark, [(column("id"), "n"), (column("v", "VARCHAR", 9), "'new'")], where, 60 + batch
         )
-        source = Source(lambda: None, some.toArrow(), 100)
-        merging.by_key(
-            small, mirror.Mirror(), source, ["id", "v"], {"id": "int"}, Identity(APP, batch)
+        source = MergeSource(lambda: None, some.toArrow(), 100)
+        merging.merge(
+            Merge(small, mirror.Mirror(), source, ["id", "v"], {"id": "int"}, Identity(APP, batch))
         )
     made = [one["operation"] for one in DeltaTable(small.path).history(4)][::-1]
     assert made == ["MERGE", "WRITE", "MERGE", "MERGE"]
@@ -38,31 +39,35 @@ def test_a_table_with_checkpoints_of_another_kind_is_merged_into_by_spark(spark,
         spark.sql(f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES (delta.{name} = '{value}')")
     small.delta().delete("id = 39")
     assert list(Path(small.path).glob("_delta_log/*.checkpoint.*-*.*")), "named by an id, not plain"
-    merging = Merging(spark, Committer(1), str(Path(small.path).parent), "auto", "standard")
+    merging = Merging(
+        EngineJob(spark, Committer(1), str(Path(small.path).parent), "auto", "standard")
+    )
     source = source_of(spark, "n = 1", 60)
-    given = Source(lambda: source.selectExpr("_ingest.*", "struct(id, v) AS row"), None, 10)
-    merging.by_key(small, mirror.Mirror(), given, ["id", "v"], {"id": "int"}, Identity(APP, 1))
+    given = MergeSource(lambda: source.selectExpr("_ingest.*", "struct(id, v) AS row"), None, 10)
+    merging.merge(
+        Merge(small, mirror.Mirror(), given, ["id", "v"], {"id": "int"}, Identity(APP, 1))
+    )
     assert merging.choices[small.path].engine == "spark"
     assert [row.id for row in small.frame().filter("v = 'new'").collect()] == [1]
 
 
 @pytest.mark.parametrize("name", ["%5Fhidden", "a\\b", "plain", "ä b'#?"])
 def test_a_folder_that_delta_rs_would_take_for_another_is_left_to_spark(spark, folder, name):
-    table = LakeTable(spark, str(folder / name))
+    table = SparkTable(spark, str(folder / name))
     version = SchemaVersion(
         TableId("d", "t"), Position(0, 1, 9), "CREATE", (column("id"),), ("id",), ""
     )
     table.create(version, ("id",))
     assert table.describe().columns == {"id": "int"}
-    merging = Merging(spark, Committer(1), str(folder), "auto", "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(folder), "auto", "standard"))
     rows_of_one = spark.sql("SELECT 'c' op, 7 id").selectExpr(
         "op",
         f"CAST(named_struct('e', 0, 'f', 1, 'p', 60, 'r', 0, 'q', 1) AS {SQL_TYPE}) AS position",
         "timestamp'2026-01-01' AS committed_at",
         "struct(id) AS row",
     )
-    source = Source(lambda: rows_of_one, None, 10)
-    merging.by_key(table, mirror.Mirror(), source, ["id"], {"id": "int"}, Identity(APP, 1))
+    source = MergeSource(lambda: rows_of_one, None, 10)
+    merging.merge(Merge(table, mirror.Mirror(), source, ["id"], {"id": "int"}, Identity(APP, 1)))
     assert [row.id for row in table.frame().collect()] == [7]
     expected = "spark" if {"%", "\\"} & set(name) else "delta-rs"
     assert merging.choices[table.path].engine == expected

@@ -5,7 +5,7 @@ from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.names import Marker
 from ingest.model.position import Position
@@ -32,7 +32,7 @@ def table(spark, folder):
     """Makes the table of some columns, with rows from SQL."""
 
     def made(key, columns, rows, meta=None):
-        target = LakeTable(spark, str(folder / "t"))
+        target = SparkTable(spark, str(folder / "t"))
         target.create(version(*columns), key)
         held = target.frame().schema["_ingest"].dataType
         place = "named_struct('epoch', 0, 'file', 1L, 'pos', 5L, 'row', id, 'part', 1)"

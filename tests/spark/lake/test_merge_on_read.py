@@ -8,10 +8,10 @@ from chispa import assert_df_equality
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import CHECKPOINT_EVERY
 from ingest.lake.delta.delta_snapshot import TableState
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines.dispatch import spark_merge
-from ingest.lake.engines.engine_choice import WRITABLE
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.delta_rs_limits import WRITABLE
 from ingest.lake.engines.merge_on_read import mark
+from ingest.lake.engines.spark_engine import spark_merge
 from ingest.model.names import Marker
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -55,7 +55,7 @@ def test_marking_rows_leaves_the_rows_that_spark_s_merge_leaves(spark, table, ke
     assert by_delta_rs(other, "SELECT count(*) n FROM t") == [{"n": expected.count()}]
     assert "deletionVectors" in direct.features()
     assert direct.features() <= WRITABLE
-    assert LakeTable(spark, other.path).markers()[APP] == Marker(1, 5, 0).version
+    assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 5, 0).version
 
 
 def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, table):
@@ -77,7 +77,7 @@ def test_whoever_merges_after_rows_were_marked_meets_none_of_them_again(spark, t
 
 def test_a_key_of_several_columns_with_names_of_ours_is_sought_by_all_of_them(spark, folder):
     columns = [(column("row"), "n % 7"), (column("change", "VARCHAR", 9), "n || 'x'"), (column("place"), "n")]  # fmt: skip
-    target = LakeTable(spark, str(folder / "pair"))
+    target = SparkTable(spark, str(folder / "pair"))
     version = SchemaVersion(TableId("d", "t"), Position(0, 1, 9), "CREATE", tuple(c for c, _ in columns), ("row", "change"), "")  # fmt: skip
     target.create(version, ("row", "change"))
     direct = direct_of(target)

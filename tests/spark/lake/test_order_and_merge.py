@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from ingest.changes import dedup, envelope, row_images
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.spark_table import LakeTable
-from ingest.lake.engines.dispatch import Merging, Source
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -113,16 +114,16 @@ ENGINES = ["spark", "delta-rs"]
 
 @pytest.fixture(params=ENGINES)
 def mirror(spark, tmp_path, request):
-    table = LakeTable(spark, str(tmp_path / "t"))
+    table = SparkTable(spark, str(tmp_path / "t"))
     table.create(VERSION, ("id",))
-    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(tmp_path), request.param, "standard"))
     batches = count(1)
 
     def apply(*rows):
         made = changes(spark, list(rows))
-        source = Source(lambda: made, None, 100)
+        source = MergeSource(lambda: made, None, 100)
         identity = Identity("app", next(batches))
-        merging.by_key(table, Mirror(), source, ["id", V], {"id": "int"}, identity)
+        merging.merge(Merge(table, Mirror(), source, ["id", V], {"id": "int"}, identity))
         assert merging.choices[table.path].engine == request.param
         return {row.id: row[V] for row in table.frame().collect()}
 
@@ -156,17 +157,17 @@ def test_the_same_changes_again_change_nothing(mirror):
 
 @pytest.fixture(params=ENGINES)
 def bag(spark, tmp_path, request):
-    table = LakeTable(spark, str(tmp_path / "m"))
+    table = SparkTable(spark, str(tmp_path / "m"))
     table.create(VERSION, ())
-    merging = Merging(spark, Committer(1), str(tmp_path), request.param, "standard")
+    merging = Merging(EngineJob(spark, Committer(1), str(tmp_path), request.param, "standard"))
     batches = count(1)
     waiting = str(tmp_path / "_ingest" / "quarantine")
 
     def apply(*rows):
         batch = next(batches)
         made = changes(spark, list(rows), with_before=True)
-        source = Source(lambda: made, None, 100)
-        merging.by_content(table, Multiset(), source, ["id", V], Identity("app", batch))
+        source = MergeSource(lambda: made, None, 100)
+        merging.merge(Merge(table, Multiset(), source, ["id", V], {}, Identity("app", batch)))
         missing = 0
         if DeltaTable.isDeltaTable(spark, waiting):
             held = spark.read.format("delta").load(waiting)
@@ -202,7 +203,7 @@ def test_removing_a_row_that_is_not_there_is_reported_and_not_guessed(bag):
 
 
 def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_needed(spark, tmp_path):
-    plain = LakeTable(spark, str(tmp_path / "plain"))
+    plain = SparkTable(spark, str(tmp_path / "plain"))
     plain.create(VERSION, ("id",))
     odd = SchemaVersion(
         VERSION.table,
@@ -212,7 +213,7 @@ def test_a_table_is_created_with_plain_features_and_mapped_names_only_when_neede
         ("id",),
         "",
     )
-    mapped = LakeTable(spark, str(tmp_path / "mapped"))
+    mapped = SparkTable(spark, str(tmp_path / "mapped"))
     mapped.create(odd, ("id",))
 
     def features(path):

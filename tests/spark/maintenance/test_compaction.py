@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import cut
-from ingest.lake.delta.delta_rs_table import DirectTable
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.maintenance import file_layout, schedule
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Rewrite
@@ -205,7 +205,7 @@ def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
     live = {one.path for one in files(direct_of(small), "id")}
     assert {file.name for file in Path(small.path).glob("*.parquet")} == live
     assert_df_equality(small.frame().orderBy("id"), before)
-    assert LakeTable(spark, small.path).property_of("delta.logRetentionDuration") == "interval 0 hours"  # fmt: skip
+    assert SparkTable(spark, small.path).property_of("delta.logRetentionDuration") == "interval 0 hours"  # fmt: skip
     assert direct_merge(small, source_of(spark, "n = 9", 70), 9, direct=direct)
 
 
@@ -214,7 +214,7 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     monkeypatch.setattr(schedule.time, "time", lambda: now[0])
     asked = []
     direct = direct_of(small)
-    monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
+    monkeypatch.setattr(DeltaRsTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
         Maintenance(str(lake), 48, 10_000).between_batches([direct])
@@ -226,7 +226,7 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     monkeypatch.setattr(schedule.time, "time", lambda: now[0])
     monkeypatch.setattr(schedule, "manifest_path", lambda lake: small.path)
     direct = direct_of(small)
-    monkeypatch.setattr(DirectTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
+    monkeypatch.setattr(DeltaRsTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
     upkeep = Maintenance(str(lake), 168, 10_000)
     for minute in range(0, 25, 5):
         now[0] = 1_000_000.0 + minute * 60
@@ -238,7 +238,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
     def fail(self, hours):
         raise OSError("no space left")
 
-    monkeypatch.setattr(DirectTable, "vacuum", fail)
+    monkeypatch.setattr(DeltaRsTable, "vacuum", fail)
     upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
     direct = direct_of(small)
     upkeep.between_batches([direct])

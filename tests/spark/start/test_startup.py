@@ -3,7 +3,7 @@
 import pytest
 
 from ingest.lake.delta import spark_table
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -35,7 +35,7 @@ def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
     monkeypatch.setattr(gather_facts, "_BLOCK", 2)
     known = Ledger(str(target.path)).entries(100)
     (second,) = (entry for entry in known if entry.ends[PLACE] == 2)
-    table = LakeTable(spark, str(target.path / "d" / "t0"))
+    table = SparkTable(spark, str(target.path / "d" / "t0"))
     table.restore(second.tables["d.t0"].version)
     found = gather_facts.gather(spark, target.pipeline, {}).history
     assert [one.batch_id for one in found] == [known[0].batch_id, second.batch_id]
@@ -55,7 +55,7 @@ def test_tables_in_a_local_folder_are_looked_at_without_spark(spark, target, mon
     def refuse(self):
         raise AssertionError(self.path)
 
-    monkeypatch.setattr(LakeTable, "_snapshot", refuse)
+    monkeypatch.setattr(SparkTable, "_snapshot", refuse)
     (table,) = gather_facts.gather(spark, target.pipeline, {}).lake
     assert (table.name, table.foreign) == ("d.t0", None)
     assert table.version >= 7
@@ -73,7 +73,7 @@ def test_a_table_that_no_batch_has_published_is_ours_by_its_own_word(
     version = SchemaVersion(
         TableId("d", "torn"), Position(0, 1, 5), "CREATE", (ID,), ("id",), "CREATE TABLE torn …"
     )
-    LakeTable(spark, str(target.path / "d" / "torn")).create(version, ("id",))
+    SparkTable(spark, str(target.path / "d" / "torn")).create(version, ("id",))
     found = {one.name for one in gather_facts.gather(spark, target.pipeline, {}).lake}
     assert found == {"d.t0", *(["d.torn"] if known else [])}
 

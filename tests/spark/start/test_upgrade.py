@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import RESERVED_COLUMN, manifest_path
 from ingest.model.position import Position
@@ -59,7 +59,7 @@ class Lake:
     term: int = 10
 
     def table(self, name):
-        return LakeTable(self.spark, str(self.path / "old" / name))
+        return SparkTable(self.spark, str(self.path / "old" / name))
 
     def versions(self):
         return {name: self.table(name).version() for name in COLUMNS}

@@ -5,7 +5,7 @@ from chispa import DataFramesNotEqualError
 from deltalake import DeltaTable
 
 from ingest.batch import row_fates
-from ingest.lake.delta.spark_table import LakeTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
 from ingest.observe.audit import Audit, _Table
 from ingest.schema.mysql_types import Column
@@ -83,7 +83,7 @@ def test_a_row_that_a_ddl_has_left_without_its_key_is_not_taken_for_a_deleted_on
     orders = orders_of(source)
     orders.delete(1)
     lake.follow(source)
-    held = LakeTable(lake.session, str(lake.path / "d" / "orders"))
+    held = SparkTable(lake.session, str(lake.path / "d" / "orders"))
     with held.identified("ingest/p/c/d.orders/test", 1, ""):
         held.delta().update("id = 3", {"id": "CAST(NULL AS INT)"})
     orders.delete(2)
@@ -202,7 +202,7 @@ def test_the_audit_compares_live_rows(opened):
     orders.delete(1)
     lake.follow(source)
     path = str(lake.path / "d" / "orders")
-    held = LakeTable(lake.session, path).describe()
+    held = SparkTable(lake.session, path).describe()
     columns = tuple(map(Column.from_json, orders.columns.values()))
     audit = Audit(lake.pipeline, lake.session, print)
 
@@ -223,4 +223,4 @@ def test_a_table_says_that_not_all_of_its_rows_count(opened):
     lake.follow(source)
     path = lake.path / "d" / "orders"
     assert DeltaTable(path).metadata().configuration["ingest.target"] == "soft_deletes"
-    assert LakeTable(lake.session, str(path)).describe().target.name == "soft_deletes"
+    assert SparkTable(lake.session, str(path)).describe().target.name == "soft_deletes"

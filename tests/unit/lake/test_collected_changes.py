@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.arrow.record_reader import POSITION
+from ingest.arrow.record_decoder import POSITION
 from ingest.lake.engines.collected_changes import AbsentError, numbered, winners
 from tests.support.direct_lake import META
 

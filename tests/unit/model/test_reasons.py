@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 
 from ingest.model import reasons
-from ingest.model.reasons import GAPS, QUARANTINED, RESTARTS, SET_ASIDE
+from ingest.model.reasons import (
+    GAPS,
+    MERGED_BY,
+    QUARANTINED,
+    READ_BY_SPARK,
+    RESTARTS,
+    SET_ASIDE,
+)
 
 ROOT = Path(__file__).parents[3]
-EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS)
+EVERY = (*GAPS, *SET_ASIDE, *QUARANTINED, *RESTARTS, *MERGED_BY, *READ_BY_SPARK)
 
 STORED = [
     "the topic was deleted",
@@ -58,6 +65,30 @@ STORED = [
     "the checkpoint does not continue the manifest",
     "another job wrote to the checkpoint",
     "Kafka no longer has records that were to be applied",
+    "the pipeline file says so",
+    "it fits into one machine's memory",
+    "rows are marked as deleted where 2,000,000 would be written anew",
+    "it is not in a local folder with a plain name, or delta-rs does not read its log",
+    "delta-rs does not write changeDataFeed, typeWidening",
+    "a key column is a floating-point number",
+    "5,000 MiB of changes in one batch",
+    "it has no key, and a batch brings many changes",
+    "the table has 6.0 GiB",
+    "a change removes a row that is not there",
+    "delta-rs could not: Generic error: 'a{b}'\nand more",
+    "all of it came late to Spark",
+    "Spark remembers what it has seen",
+    "a policy pauses a table",
+    "it is taken up again",
+    "a key waits in quarantine",
+    "no table that is known",
+    "a column that cannot be read",
+    "its columns change in this batch",
+    "it has no key",
+    "the name of its column a b",
+    "the type of its column g",
+    "the batch is large",
+    "librdkafka could not fetch: no record of ('p.d.t', 0) in 30 s",
 ]
 """As versions before this module wrote them into manifests and quarantines, in its order."""
 
@@ -93,3 +124,10 @@ def test_no_other_module_writes_a_reason_s_sentence(reason):
 
 def test_only_a_row_that_is_not_there_to_remove_is_beyond_a_replay():
     assert [one for one in EVERY if not one.replays] == [reasons.ABSENT]
+
+
+def test_a_sentence_s_opening_has_nothing_of_its_case():
+    said = reasons.COULD_NOT.of(words="a value")
+    assert reasons.COULD_NOT.opening == "delta-rs could not"
+    assert said.startswith(reasons.COULD_NOT.opening)
+    assert reasons.FITS.opening == reasons.FITS.says

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from ingest.job.stream_failure import again
-from ingest.lake.engines.engine_choice import COULD_NOT, Choice
+from ingest.lake.engines.engine_choice import Choice
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.errors import IngestError, of_table
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import Position
+from ingest.model.reasons import COULD_NOT
 from ingest.model.topics import TableId
 from ingest.observe import event_log, events
 from ingest.observe.event_log import EventLog, path_beside
@@ -160,7 +161,7 @@ def test_no_value_of_a_row_stands_in_any_event_whatever_quotes_it(tmp_path, form
     found = observer(path, form)
     for value in secrets:
         # All that reaches events with words that are not ours: an engine's refusal, a failure, upkeep that failed.
-        chosen = Choice("spark", f"{COULD_NOT}: {value}"[:200])
+        chosen = Choice("spark", COULD_NOT.of(words=value)[:200])
         applied = Applied(TableId("d", "t"), "/l/d/t", 9, 4, engine=str(chosen))
         engine = applied.read_by_spark(f"not plain: {value}").engine
         assert value[:20] in engine

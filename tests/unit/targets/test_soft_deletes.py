@@ -16,10 +16,9 @@ from ingest.batch import row_fates
 from ingest.batch.row_fates import Was
 from ingest.cli.plans import plan_table
 from ingest.config import pipeline_file
-from ingest.lake.delta.delta_rs_table import DirectTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.engines import collected_changes, merge_on_read
-from ingest.lake.engines.dispatch import direct_merge
+from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
 from ingest.model.manifest import TableState
 from ingest.model.names import Marker
 from ingest.model.position import Position
@@ -220,7 +219,8 @@ class Lake:
         self.path = Path(folder) / f"{target.name}-{marks}"
         self.path.mkdir()
         DeltaTable.create(self.path, Schema.from_arrow(_SCHEMA))
-        self.table = DirectTable(SimpleNamespace(path=str(self.path)), Path(folder) / "scratch")
+        slow = SimpleNamespace(path=str(self.path), folder=self.path)
+        self.table = DeltaRsTable(slow, Path(folder) / "scratch")
 
     def apply(self, changes):
         meta = [
@@ -237,7 +237,7 @@ class Lake:
             if self.marks:
                 assert merge_on_read.mark(self.table, self.target, winners, ("id",), always=True)
             else:
-                direct_merge(self.table, self.target, winners, ("id",), ("id",))
+                copy_on_write.rewrite(self.table, self.target, winners, ("id",), ("id",))
 
     def live(self):
         return self._rows(live_rows(self.target))

@@ -1,4 +1,4 @@
-"""Records of one topic partition, read in the driver by Arrow: envelope, position and row images at once.
+"""Records of one topic partition, decoded by Arrow: envelope, position and row images at once.
 
 What ``envelope`` and ``row_images`` say in Spark's columns, for records that are just as Debezium writes them.
 Everything else is refused (``UnfitError``), and Spark reads it and finds the reason.
@@ -55,19 +55,19 @@ class Changes:
     rows: pa.Table
 
 
-def read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
+def decode(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log.
     Raises :class:`UnfitError`.
     """
     try:
         if records["value"].null_count:
             records = records.filter(pc.is_valid(records["value"]))
-        return _read(records, layout, epoch)
+        return _decoded(records, layout, epoch)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, RecursionError) as odd:
         raise UnfitError(str(odd)[:200]) from None
 
 
-def _read(records: pa.Table, layout: Layout, epoch: int) -> Changes:
+def _decoded(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     values = records["value"].combine_chunks().cast(pa.string())  # refuses what is not UTF-8
     columns = parsed(values, layout)
     after, before, op, source = (columns[name] for name in ("after", "before", "op", "source"))

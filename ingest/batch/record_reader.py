@@ -1,0 +1,141 @@
+"""What a record reader is: it reads of a batch what it can, and says what it leaves to the next one and why.
+
+There is one in the driver (``driver_reader``) and one by Spark (``spark_reader``), which reads everything. ``reader`` asks
+them in turn; another one is a class of this form in a file of its own, and a line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ingest.batch.stage_times import Stopwatch
+from ingest.changes import dedup
+from ingest.changes.batch_facts import Counts
+from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Log
+from ingest.lake.quarantine.held_back import HeldBack
+from ingest.model.epochs import Epoch
+from ingest.model.manifest import Entry, Place, filled
+from ingest.model.position_ties import Tie
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
+from ingest.schema.catalog import Catalog
+from ingest.schema.set_aside import Spans
+from ingest.schema.steps import TableFacts
+
+
+@dataclass(frozen=True)
+class ReaderJob:
+    """What a reader is begun with, once in a run. ``pool``: threads that tables are read in; ``epochs``: of the source's
+    log; ``held``: what waits in quarantine; ``collects``: whether changes are wanted in the driver at all.
+    """
+
+    pipeline: Pipeline
+    log: Log
+    pool: Executor
+    epochs: Sequence[Epoch]
+    held: HeldBack
+    collects: bool
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What is to be read of a batch, and by what.
+
+    ``note``: its number, and its ranges: (topic, partition) to half-open offsets. ``catalog``: the schemas in force, by
+    table and position; ``aside``: by table, positions whose changes cannot be read. ``records``: exactly the records of
+    these ranges (``record_stream.SCHEMA``), which nobody has computed yet; a reader may fetch them from the log instead.
+    ``previous``: the manifest's newest row. ``waiting``: tables of which changes waited that are taken in now. ``late``:
+    all of it was late to Spark.
+    """
+
+    note: Note
+    catalog: Catalog
+    aside: Spans
+    records: DataFrame
+    previous: Entry | None
+    waiting: Sequence[TableId] = ()
+    late: bool = False
+
+    @property
+    def touched(self) -> list[Place]:
+        """Topic partitions that have records in it."""
+        return list(filled(self.note.ranges))
+
+    @property
+    def topics(self) -> set[str]:
+        """Their topics."""
+        return {topic for topic, _ in self.touched}
+
+    def of(self, topics: Mapping[str, str], log: Log) -> ReadRequest:
+        """The same of these topics alone."""
+        ranges = {place: r for place, r in self.note.ranges.items() if place[0] in topics}
+        return replace(self, note=replace(self.note, ranges=ranges), records=log.read(ranges))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read.
+
+    ``facts``: what there is to do, by table. ``counts``: over all changes. ``rows``: a MERGE's source rows of the tables
+    that are in the driver: their columns and the reserved one, a row for each change, TRUNCATEs left out. ``changes``: all
+    other tables' (``dedup.marked``), unreadable ones with their reason among them; None where there are none. ``ties``:
+    changes that were sent again, or are others at the same place. ``left``: topics that no reader but the last has read,
+    each with why.
+    """
+
+    facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    rows: Mapping[TableId, pa.Table] = field(default_factory=dict)
+    changes: DataFrame | None = None
+    ties: Sequence[Tie] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fresh(self) -> DataFrame | None:
+        """The changes that are to be applied."""
+        return None if self.changes is None else dedup.fresh(self.changes)
+
+    def of(self, tables: Collection[TableId]) -> Reading:
+        """Of a reading in the driver, what it has of these tables."""
+        facts = {table: found for table, found in self.facts.items() if table in tables}
+        rows = {table: rows for table, rows in self.rows.items() if table in tables}
+        return Reading.in_driver(facts, rows)
+
+    @classmethod
+    def in_driver(
+        cls, facts: Mapping[TableId, TableFacts], rows: Mapping[TableId, pa.Table]
+    ) -> Reading:
+        """Of changes that were read in the driver: none of them is passed over."""
+        return cls(facts, Counts(sum(one.changes for one in facts.values())), rows)
+
+    def joined(self, other: Reading) -> Reading:
+        """Both. Only one of them, the last reader's, has ``changes``."""
+        assert self.changes is None
+        return Reading(
+            dict(sorted({**other.facts, **self.facts}.items())),
+            self.counts.joined(other.counts),
+            {**self.rows, **other.rows},
+            other.changes,
+            (*self.ties, *other.ties),
+        )
+
+
+class RecordReader(Protocol):
+    """One way to read records, begun once in a run."""
+
+    def read(
+        self, request: ReadRequest, watch: Stopwatch
+    ) -> tuple[Reading | None, Mapping[str, str]]:
+        """What it has read, None where it has not tried to; and the topics that it leaves to the next reader, whole, each
+        with why. The last reader leaves none. Tells the watch of its stage where it has read.
+        """
+
+    def release(self) -> None:
+        """Free what it keeps for a batch."""

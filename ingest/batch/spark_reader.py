@@ -1,0 +1,62 @@
+"""Records read by Spark: every record, by all the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
+from ingest.batch.stage_times import Stopwatch
+from ingest.changes import batch_facts, dedup, envelope
+from ingest.changes.kept_frames import free, keep
+from ingest.kafka.ports import parts
+from ingest.lake.quarantine import held_back
+from ingest.model.position_ties import Tie
+
+
+class SparkReader:
+    """The last reader: it leaves nothing."""
+
+    def __init__(self, job: ReaderJob) -> None:
+        self._job = job
+        self._dedup = job.pipeline.dedup
+        self._kept: list[DataFrame] = []
+
+    def read(self, request: ReadRequest, watch: Stopwatch) -> tuple[Reading, Mapping[str, str]]:
+        """Stage: ``decode``."""
+        changes = self._changes(request)
+        facts, counts = batch_facts.gather(changes)
+        watch.done("decode")
+        streamed = counts.passed_over or any(one.high_water for one in facts.values())
+        looked = streamed or self._dedup.keeps_state
+        ties = self._ties(changes, request) if looked else []
+        return Reading(facts, counts, changes=changes, ties=ties), {}
+
+    def release(self) -> None:
+        """Free what was kept for a batch."""
+        for frame in self._kept:
+            free(frame)
+        self._kept = []
+
+    def _changes(self, request: ReadRequest) -> DataFrame:
+        records, note, previous = request.records, request.note, request.previous
+        if not self._dedup.keeps_state:  # whose partitions are its state's
+            records = records.coalesce(parts(note.ranges, records.sparkSession.sparkContext))
+        epochs, touched = self._job.epochs, request.touched
+        marked = batch_facts.marked(records, epochs, previous, touched, self._dedup.by)
+        marked = dedup.set_aside(dedup.paused(marked, note.paused), request.aside)
+        states = previous.tables if previous else {}
+        changes = keep(held_back.replayable(marked, request.catalog, states, request.waiting))
+        self._kept.append(changes)
+        return changes
+
+    def _ties(self, changes: DataFrame, request: ReadRequest) -> list[Tie]:
+        """What waited in quarantine was looked at when it came."""
+        if request.note.replay:
+            return []
+        if self._dedup.keeps_state:  # which has dropped what came again
+            changes = envelope.changes(self._job.log.read(request.note.ranges), self._job.epochs)
+        marks = request.previous.high_water if request.previous else {}
+        here = {place: marks[place] for place in request.touched if place in marks}
+        return batch_facts.ties(changes, here)

@@ -1,0 +1,111 @@
+"""MERGEs by delta-rs in the driver's own process, in two modes: copy-on-write and merge-on-read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
+from ingest.lake.engines.delta_rs_limits import (
+    COPY_ON_WRITE,
+    MERGE_ON_READ,
+    may_mark,
+    may_prune,
+    refusal,
+)
+from ingest.lake.engines.engine import EngineJob, Merge
+from ingest.lake.engines.engine_choice import Choice, MergeFacts
+from ingest.model import reasons
+from ingest.model.names import RESERVED_COLUMN, quoted_for_delta_rs
+
+_UNKNOWN_DATA = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
+"""What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
+lost lease, another's commit and a full disk are none of these."""
+
+
+class DeltaRsEngine:
+    """Keeps open what it has opened, so that a batch reads only what is new in a table's log."""
+
+    name: ClassVar[str] = COPY_ON_WRITE
+    fits: ClassVar[str] = reasons.FITS.of()
+    may_do_nothing: ClassVar[bool] = True
+
+    def __init__(self, job: EngineJob) -> None:
+        self._job = job
+        self._tables: dict[str, DeltaRsTable | None] = {}
+
+    @staticmethod
+    def can(facts: MergeFacts) -> str | None:
+        """See ``delta_rs_limits.refusal``."""
+        return refusal(facts)
+
+    def handle(self, table: SparkTable) -> DeltaRsTable | None:
+        """The table by its log, which takes milliseconds where Spark's first look takes seconds."""
+        if self._job.wanted == "spark":
+            return None
+        if table.path not in self._tables:
+            self._tables[table.path] = within_reach(table, self._job.lake)
+        return self._tables[table.path]
+
+    def look(self, table: SparkTable, facts: MergeFacts) -> MergeFacts:
+        """Whether it is reached, what it asks of writers, and how large it is now."""
+        direct = self.handle(table)
+        if direct is None:
+            return facts
+        direct.version()
+        size, rows = direct.size()
+        return replace(
+            facts, reachable=True, features=direct.features(), table_bytes=size, table_rows=rows
+        )
+
+    def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
+        """Merge-on-read where facts allow it and it pays, else copy-on-write."""
+        direct = self.handle(merge.table)
+        assert direct is not None
+        if not merge.key:
+            self._by_content(direct, merge)
+            return None
+        names, kinds = tuple(merge.key), tuple(merge.key.values())
+        mine = merge.source.winners(names).select([*merge.columns, RESERVED_COLUMN])
+        if may_mark(facts):
+            always = facts.wanted == MERGE_ON_READ
+            because = merge_on_read.mark(direct, merge.target, mine, names, always=always)
+            if because is not None:
+                return Choice(MERGE_ON_READ, because)
+        prune = names if may_prune(kinds) else ()
+        copy_on_write.rewrite(direct, merge.target, mine, names, prune)
+        return None
+
+    def unable(self, failure: Exception) -> str | None:
+        """A row that is not there to be removed is Spark's to quarantine, data that is not known Spark's to write."""
+        if isinstance(failure, collected_changes.AbsentError):
+            return reasons.NOT_THERE.of()
+        if isinstance(failure, _UNKNOWN_DATA):
+            return reasons.COULD_NOT.of(words=str(failure)[:200])
+        return None
+
+    @property
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Tables that it has merged into."""
+        return [one for one in self._tables.values() if one is not None and one.merges]
+
+    def _by_content(self, direct: DeltaRsTable, merge: Merge) -> None:
+        found, op = merge.source.net.toArrow(), _unused("_op", merge.columns)
+        if found.num_rows:
+            held = direct.ordinals(found["content"].to_pylist())
+            plan = merge.target.plan(merge.columns, (op,), quoted_for_delta_rs)
+            direct.merge(collected_changes.numbered(found, held, op), plan, prune=())
+
+
+def _unused(name: str, columns: Sequence[str]) -> str:
+    """A name that no column has; letters' case does not tell names apart, and delta-rs takes no NUL in them."""
+    taken = {column.lower() for column in columns}
+    while name in taken:
+        name = f"_{name}"
+    return name

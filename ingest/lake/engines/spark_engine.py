@@ -1,0 +1,108 @@
+"""MERGEs by Spark: any table, any size, any place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+
+from ingest.changes import quarantine_rows
+from ingest.changes.kept_frames import free, keep
+from ingest.lake.delta.commit import Identity, sibling
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.engine import EngineJob, Merge
+from ingest.lake.engines.engine_choice import Choice, MergeFacts
+from ingest.model.names import quarantine_path, quoted
+from ingest.targets import multiset_rows
+from ingest.targets.target import MergePlan
+
+
+class SparkEngine:
+    """The last of the registry: what no other engine makes is its to make."""
+
+    name: ClassVar[str] = "spark"
+    fits: ClassVar[str] = "there is no other engine"
+    """Never said where another stands before it."""
+
+    may_do_nothing: ClassVar[bool] = False
+
+    def __init__(self, job: EngineJob) -> None:
+        self._job = job
+
+    @staticmethod
+    def can(facts: MergeFacts) -> str | None:
+        """Always."""
+        del facts
+        return None
+
+    def handle(self, table: SparkTable) -> SparkTable:
+        """The table itself."""
+        return table
+
+    def look(self, table: SparkTable, facts: MergeFacts) -> MergeFacts:
+        """Nothing: Spark's look takes seconds, and no fact keeps it from a MERGE."""
+        del table
+        return facts
+
+    def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
+        """Delta's own MERGE."""
+        del facts
+        if merge.key:
+            names = tuple(merge.key)
+            plan = merge.target.plan(merge.columns, names, quoted)
+            spark_merge(merge.table, merge.source.winning(names), plan)
+        else:
+            self._by_content(merge)
+        return None
+
+    def unable(self, failure: Exception) -> str | None:
+        """No other engine would be able to either."""
+        del failure
+        return None
+
+    @property
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Maintenance works on none of its tables."""
+        return ()
+
+    def _by_content(self, merge: Merge) -> None:
+        plan = merge.target.plan(merge.columns, (multiset_rows.OP,), quoted)
+        source = keep(multiset_rows.numbered(merge.source.net, merge.table.frame()))
+        try:
+            absent = multiset_rows.missing(source)
+            if not absent.isEmpty():
+                self._quarantine(absent, merge.identity)
+            spark_merge(merge.table, source.drop(multiset_rows.LAST_CHANGE), plan)
+        finally:
+            free(source)
+
+    def _quarantine(self, absent: DataFrame, step: Identity) -> None:
+        """Changes that remove a row that is not there. In a session of their own: the table's carries the identity of
+        the MERGE by now.
+        """
+        self._job.committer.append_once(
+            sibling(self._job.session),
+            quarantine_path(self._job.lake),
+            quarantine_rows.SCHEMA,
+            quarantine_rows.rows(absent, step.batch),
+            Identity(f"{step.app_id}-absent", step.batch, step.step, step.note),
+        )
+
+
+def spark_merge(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
+    """One MERGE. Its two passes read the same rows: the source is computed once and kept.
+
+    A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
+    own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
+    """
+    fixed = source.localCheckpoint(eager=False)
+    builder = target.delta().alias("t").merge(fixed.alias("s"), plan.match)
+    if plan.delete_when:
+        builder = builder.whenMatchedDelete(condition=plan.delete_when)
+    if plan.update_when:
+        builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
+    builder.whenNotMatchedInsert(
+        condition=plan.insert_when, values=dict(plan.assignments)
+    ).execute()

@@ -1,0 +1,28 @@
+"""Where a path of a lake lies: on this machine's disk or beyond it, and whether delta-rs finds it there.
+
+Nothing else looks at how a path is written. Who needs the folder asks for it here, and gets None where there is none. Pure.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def local_folder(path: str) -> Path | None:
+    """The folder of a path or ``file:`` URI on this machine's disk; None for all others."""
+    if "://" in path and not path.startswith("file:"):
+        return None
+    return Path(path.removeprefix("file://").removeprefix("file:"))
+
+
+def delta_rs_folder(path: str) -> Path | None:
+    """The same, but None where the name has a percent sign or a backslash: delta-rs (1.6.6) decodes the one once too
+    often and takes the other for a slash, so it would look into another folder.
+    """
+    folder = local_folder(path)
+    return None if folder is None or {"%", "\\"} & set(str(folder)) else folder
+
+
+def is_local(path: str) -> bool:
+    """True for a path on this machine's disk, whose small files are read and written without Spark."""
+    return local_folder(path) is not None
