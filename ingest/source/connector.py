@@ -111,12 +111,16 @@ class Status:
 
     @property
     def cause(self) -> str:
-        """The useful line of a stack trace: the last ``Caused by``, without class names."""
+        """The useful line of a stack trace: the last ``Caused by``, without the class where it has words of its own."""
         lines = [line.strip() for line in self.trace.splitlines() if line.strip()]
         causes = [line for line in lines if line.startswith("Caused by:")] or lines[:1]
         if not causes:
             return ""
-        return re.sub(r"^(Caused by: )?[\w.$]+(Exception|Error): ", "", causes[-1])
+        found = re.match(r"(?:Caused by: )?[\w.$]*?([\w$]+(?:Exception|Error)): (.*)", causes[-1])
+        if found is None:
+            return causes[-1]
+        name, words = found.groups()
+        return words if re.search(r"[^\W\d_]", words) else f"{name}: {words}"
 
 
 class Connector:

@@ -54,6 +54,23 @@ def test_a_connector_that_connect_has_lost_is_made_again_but_not_while_a_worker_
     assert diagnose(Facts(None, True, None, 0, UNKNOWN_AFTER)).action is Action.CREATE
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("Caused by: java.lang.NegativeArraySizeException: -1", "NegativeArraySizeException: -1"),
+        ("Caused by: io.debezium.DebeziumException: Größe", "Größe"),
+        (
+            "org.apache.kafka.common.KafkaException$Inner: x",
+            "org.apache.kafka.common.KafkaException$Inner: x",
+        ),
+        ("java.lang.NullPointerException", "java.lang.NullPointerException"),
+        ("", ""),
+    ],
+)
+def test_a_cause_without_words_of_its_own_is_told_with_its_class(line, cause):
+    assert Status("RUNNING", "FAILED", line).cause == cause
+
+
 def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():
     trace = (
         "org.apache.kafka.connect.errors.ConnectException: An exception occurred\n"
