@@ -21,6 +21,7 @@ from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.epochs import Epoch
 from ingest.model.manifest import Place
 from ingest.model.names import quarantine_path, table_folder
 from ingest.model.position import Position
@@ -156,6 +157,8 @@ class Lake:
         self.binlog = binlog or self.log
         self.pipeline = pipeline_at(folder, name, **settings)
         self.term = 0
+        self.epochs: Sequence[Epoch] = ()
+        """Of the source's log, from the next start on: another server took over where an epoch begins."""
         self.seen: list[BatchReport] = []
         """What was said of each batch, the newest last."""
         self._batches: Batches | None = None
@@ -182,6 +185,7 @@ class Lake:
             report=self.seen.append,
             requests=Requests(self.pipeline),
             binlog=self.binlog,
+            epochs=self.epochs,
         )
         self.batches.ensure_tables()
         kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}

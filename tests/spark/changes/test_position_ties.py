@@ -34,12 +34,14 @@ READERS = {"in the driver": {}, "by Spark": {"merge_engine": "spark"}}
 class World:
     """One table of a job without MySQL: batches of changes, and what became of them."""
 
-    def __init__(self, session, folder, changes, *, keyed=True, compressed=(), engine=(), **more):
+    def __init__(
+        self, session, folder, changes, *, keyed=True, compressed=(), engine=(), epochs=(), **more
+    ):
         records = [each if isinstance(each, Record) else Record(each) for each in changes]
         history = History(keyed, 1, snapshots=[SNAPSHOT], records=[records])
         self.asked = []
         self.target = SparkTarget(session, folder, history, spark=dict(engine), **more)
-        self.target.binlog = PlainLog(*compressed)
+        self.target.binlog, self.target.epochs = PlainLog(*compressed), epochs
         self.target.start()
 
     def take(self, *ends):
@@ -194,9 +196,8 @@ def test_a_transaction_that_a_failover_cuts_in_two_opens_a_gap(spark, tmp_path):
         Record(insert(9, 4, "new"), transaction=3),
     ]
     records = [Record(first, transaction=1), Record(second, transaction=2), *rest]
-    world = World(spark, tmp_path, records)
-    starts = {("h.d.t0", 0): 2}
-    world.target.batches._reader.epochs = [Epoch(0, "a", "", {}), Epoch(1, "b", "", starts)]
+    epochs = [Epoch(0, "a", "", {}), Epoch(1, "b", "", {("h.d.t0", 0): 2})]
+    world = World(spark, tmp_path, records, epochs=epochs)
     world.take(2, 4)
     (gap,) = world.gaps
     assert "another server took over" in gap.reason
