@@ -46,22 +46,31 @@ def test_what_a_session_compresses_is_told_and_taken_again_until_the_lake_is_equ
     assert "zip.plain: several" not in first.stderr
     status = cli("status", str(file)).stdout
     assert "zip.keyed: several changes have one place in the log" in status
-    ledger = Ledger(str(cli.folder / "lake" / "zip"))
     until_equal(cli, file)
 
-    # One change a batch: its end hides nothing.
+
+@pytest.mark.long
+def test_it_is_told_where_each_change_is_a_batch_whose_end_hides_nothing(cli, mysql):
+    mysql.database("zip2")
+    mysql.sql(
+        "CREATE TABLE zip2.plain (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO zip2.plain VALUES (1, 1)",
+    )
+    file = cli.init("zip2", "zip2.*")
     text = file.read_text()
     file.write_text(
         text.replace("driver_memory: 1g", "driver_memory: 1g\n  max_changes_per_batch: 1")
     )
-    updates = [f"UPDATE zip.plain SET v = {n} WHERE id = 1" for n in (2, 3)]
+    assert cli.once(file).returncode == 0
+    updates = [f"UPDATE zip2.plain SET v = {n} WHERE id = 1" for n in (2, 3)]
     mysql.sql(COMPRESSED, "START TRANSACTION", *updates, "COMMIT")
+    ledger = Ledger(str(cli.folder / "lake" / "zip2"))
     before = ledger.last()
-    third = cli.once(file)
-    assert third.returncode == 0, third.stderr
+    done = cli.once(file)
+    assert done.returncode == 0, done.stderr
     assert all(e.changes <= 1 for e in ledger.entries(50) if e.batch_id > before.batch_id)
     assert "several changes" in ledger.last().gaps[-1].reason
-    assert ledger.last().gaps[-1].table == "zip.plain"
+    assert ledger.last().gaps[-1].table == "zip2.plain"
     until_equal(cli, file)
 
 
