@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest.batch import micro_batch, reader, step_cutter
+from ingest.batch import micro_batch, readers, step_cutter
 from ingest.batch.batch_report import BatchReport
 from ingest.config import pipeline_file
 from ingest.job import spark_session
@@ -31,7 +31,7 @@ from ingest.sample.traffic import Traffic
 from tests.support.server import Server
 
 STAGES = [
-    (reader.Reader, "read"),
+    (readers.Reader, "read"),
     (step_cutter.StepCutter, "prepare"),
     (held_back.HeldBack, "take"),
     (micro_batch.Batches, "_apply_tables"),

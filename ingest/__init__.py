@@ -11,9 +11,8 @@ start            how a job begins: ``gather_facts`` looks, ``start_decision`` de
                  what is read and taken again), ``repair`` acts; ``upgrade`` brings over a lake that an
                  earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
-                 path, ``reader`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
-                 parts them at each DDL and TRUNCATE,
-                 ``table_applier`` brings them to the tables
+                 path, ``readers`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
+                 parts them at each DDL and TRUNCATE, ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
                  whether the lake equals its source (``audit``), what a run tells machines (``observer``:
                  ``events``, ``metrics``, and how far behind it is: ``caught_up``)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
-from ingest.batch.reader import Reader
+from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
 from ingest.batch.stage_times import Stopwatch

@@ -1,6 +1,6 @@
 """What a record reader is: it reads of a batch what it can, and says what it leaves to the next one and why.
 
-There is one in the driver (``driver_reader``) and one by Spark (``spark_reader``), which reads everything. ``reader`` asks
+There is one in the driver (``driver_reader``) and one by Spark (``spark_reader``), which reads everything. ``readers`` asks
 them in turn; another one is a class of this form in a file of its own, and a line there.
 """
 

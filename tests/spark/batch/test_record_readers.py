@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest.batch.driver_reader import DriverReader
-from ingest.batch.reader import Reader
+from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, ReadRequest
 from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ingest.batch import reader as readers
-from ingest.batch.reader import Reader
+from ingest.batch import readers
+from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes.batch_facts import Counts
