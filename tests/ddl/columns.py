@@ -57,9 +57,7 @@ def march(stack: Stack, folder: Path, count: int, seed: int) -> str:
     made = iter(range(10**6))
     for _ in range(50):
         lab.sql(_insert(rng, next(made), columns))
-    lab.write_pipeline()
-    lab.disarm()
-    lab.start()
+    lab.begin()
     seen: list[tuple[int, Counter[Any]]] = []
     kinds: Counter[str] = Counter()
     try:

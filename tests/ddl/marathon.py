@@ -75,9 +75,7 @@ def round_of(stack: Stack, folder: Path, seeds: list[int]) -> dict[int, str]:
     todo = {seed: list(statements(f"{name}.{table}", seed)) for seed, table in tables.items()}
     rng = random.Random(seeds[0])
     write(lab, rng, todo, sum(map(len, todo.values())) // 5)
-    lab.write_pipeline()
-    lab.disarm()
-    lab.start()
+    lab.begin()
     patience = 400 + 30 * len(seeds)  # seconds; DDLs are all that this job does
     try:
         write(lab, rng, todo, sum(map(len, todo.values())) // 2)

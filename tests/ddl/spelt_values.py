@@ -95,9 +95,7 @@ def main() -> int:
             f"CREATE TABLE {DATABASE}.first (id INT PRIMARY KEY)",
             f"INSERT INTO {DATABASE}.first VALUES (1)",
         )
-        lab.write_pipeline()
-        lab.disarm()
-        lab.start()
+        lab.begin()
         try:
             lab.until(lambda: lab.entry() is not None, "the first batch", 300)
             with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:

@@ -47,9 +47,7 @@ def test_mysql_and_each_reader_find_the_same_rows_by_a_filter(lab, tmp_path):
         return (path / "_delta_log").exists() and lake.read(path).num_rows == rows
 
     write(0)
-    lab.write_pipeline("filtered.*")
-    lab.disarm()
-    lab.start()
+    lab.begin("filtered.*")
     lab.until(lambda: arrived(ROWS), "the snapshot", 180)
     for file in range(1, FILES):
         write(file)

@@ -31,9 +31,7 @@ def test_online_schema_changes_under_traffic_end_equal(stack, tmp_path):
             f"DELETE FROM {name}.{table} WHERE id = {n * 5}",
         )
 
-    lab.write_pipeline()
-    lab.disarm()
-    lab.start()
+    lab.begin()
     try:
         lab.until_equal(300)
         before = {table: DeltaTable(str(lab.lake / name / table)).version() for table in lab.tables}

@@ -37,9 +37,7 @@ def lab(stack, tmp_path):
             f"CREATE TABLE {NAME}.{table} (id INT PRIMARY KEY, v VARCHAR(9))",
             f"INSERT INTO {NAME}.{table} VALUES (1, 'one'), (2, 'two'), (3, 'three')",
         )
-    lab.write_pipeline()
-    lab.disarm()
-    lab.start()
+    lab.begin()
     lab.until_equal(300)
     yield lab
     lab.close()

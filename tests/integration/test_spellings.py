@@ -53,9 +53,7 @@ def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_
         f"CREATE TABLE {NAME}.altered (id INT PRIMARY KEY, v VARCHAR(9))",
         f"INSERT INTO {NAME}.altered VALUES (1, 'a'), (2, NULL)",
     )
-    lab.write_pipeline()
-    lab.disarm()
-    lab.start()
+    lab.begin()
     try:
         lab.until(lambda: lab.entry() is not None, "the snapshot", 180)
         lab.sql(*ALTERED)

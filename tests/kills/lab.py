@@ -210,6 +210,12 @@ class Lab:
         self.job = Job.start(self.file, self.folder / "job.log", words=words, env=self.env)
         return self.job
 
+    def begin(self, tables: str | None = None) -> Job:
+        """The job of a new pipeline file, with nothing armed. ``tables``: all of the lab's database, when not given."""
+        self.write_pipeline(tables)
+        self.disarm()
+        return self.start()
+
     def arm(self, failpoint: str) -> None:
         self.marker.unlink(missing_ok=True)
         self.armed.write_text(f"{failpoint}:hold")
