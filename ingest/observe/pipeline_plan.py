@@ -19,8 +19,8 @@ from deltalake.exceptions import TableNotFoundError
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.delta_snapshot import asked_of_writers
-from ingest.lake.engines import registry as engines
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
+from ingest.lake.engines.registry import ENGINES
 from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
@@ -119,7 +119,7 @@ def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) ->
         held.bytes,
         key=tuple(held.columns[column] for column in key if column in held.columns),
     )
-    return choose(engines.ENGINES, facts)
+    return choose(ENGINES, facts)
 
 
 def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:

@@ -379,11 +379,14 @@ def own_selects(cursor: Cursor) -> dict[TableId, OwnSelect]:
         "EXTRA LIKE '%INVISIBLE%' FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('enum', 'set') OR EXTRA LIKE '%INVISIBLE%' "
         "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
     )
-    found: dict[TableId, tuple[list[str], ...]] = {}
-    for database, name, column, *holds in cursor.fetchall():
-        lists = found.setdefault(TableId(str(database), str(name)), ([], []))
-        for columns, is_one in zip(lists, holds, strict=True):
-            if is_one:
-                columns.append(str(column))
-    made = {table: OwnSelect(*map(tuple, lists)) for table, lists in found.items()}
-    return {table: one for table, one in made.items() if one.labels}
+    labels: dict[TableId, list[str]] = {}
+    invisible: dict[TableId, list[str]] = {}
+    for database, name, column, is_label, is_invisible in cursor.fetchall():
+        table = TableId(str(database), str(name))
+        for found, holds in ((labels, is_label), (invisible, is_invisible)):
+            if holds:
+                found.setdefault(table, []).append(str(column))
+    return {
+        table: OwnSelect(tuple(columns), tuple(invisible.get(table, ())))
+        for table, columns in labels.items()
+    }
