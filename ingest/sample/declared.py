@@ -15,6 +15,11 @@ _DECLARED = re.compile(
 )
 _LABEL = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
 _CHARSET = re.compile(r"(?i)(?:character set|charset)\s+'?(\w+)")
+_ATTRIBUTES = {"ascii": "latin1", "unicode": "ucs2"}
+"""A character set's other name as an attribute (MySQL 8.4, "Character Set ... Supported Attributes")."""
+_ATTRIBUTE = re.compile(r"(?i)\b(?:ascii|unicode)\b")
+_BASIC_PLANE = ("utf8mb3", "utf8", "ucs2")
+_TWO_BYTES = ("utf16", "ucs2")
 _TRUTHS = ("BOOL", "BOOLEAN")
 _CODECS = {
     "latin1": "cp1252",
@@ -22,6 +27,7 @@ _CODECS = {
     "gbk": "gbk",
     "gb18030": "gb18030",
     "utf16": "utf-16-be",
+    "ucs2": "utf-16-be",
     "utf8mb4": "utf-8",
     "utf8mb3": "utf-8",
     "utf8": "utf-8",
@@ -50,11 +56,16 @@ class Declared:
         """True for labels that a snapshot marks (``snapshot_select``)."""
         return self.name in ("ENUM", "SET") and self.charset == "binary"
 
+    @property
+    def ordered(self) -> bool:
+        """True where U+FEFF or U+FFFE at the beginning of a text is taken for the order of its bytes."""
+        return self.charset in _TWO_BYTES
+
     def holds(self, text: str) -> bool:
         """True for a text that the character set has a place for, and that comes back as it is."""
-        if self.charset == "utf16" and text[:1] in ("\ufeff", "\ufffe"):
+        if self.ordered and text[:1] in ("\ufeff", "\ufffe"):
             return False
-        if self.charset in ("utf8mb3", "utf8") and any(one > "\uffff" for one in text):
+        if self.charset in _BASIC_PLANE and any(one > "\uffff" for one in text):
             return False
         try:
             text.encode(self.codec)
@@ -74,13 +85,21 @@ def declared(text: str) -> Declared:
     unsigned = " UNSIGNED" if re.search(r"(?i)\b(?:unsigned|zerofill)\b", rest) else ""
     name = "TINYINT" if plain in _TRUTHS else normalised(plain + unsigned)
     name = name.replace("REAL", "DOUBLE") if plain == "REAL" else name
-    charset = _CHARSET.search(rest)
+    charset = _charset(rest)
     never = re.search(r"(?i)\b(?:not\s+null|primary\s+key)\b", rest) is not None
     national = re.match(r"(?i)n(?:char|varchar|ational)", plain)
-    which = charset[1].lower() if charset else "utf8mb3" if national else "utf8mb4"
+    which = charset or ("utf8mb3" if national else "utf8mb4")
     if name in ("ENUM", "SET"):
         labels = tuple(_LABEL.findall(found["inner"] or ""))
         return Declared(name, labels=labels, charset=which, not_null=never)
     sizes = [int(size) for size in (found["inner"] or "").split(",") if size.strip()]
     length, scale = (*sizes, None, None)[:2]
     return Declared(name, length, scale, (), which, never)
+
+
+def _charset(rest: str) -> str | None:
+    """The character set that stands behind a type's name."""
+    if named := _CHARSET.search(rest):
+        return named[1].lower()
+    attribute = _ATTRIBUTE.search(rest)
+    return _ATTRIBUTES[attribute[0].lower()] if attribute else None

@@ -156,7 +156,7 @@ def inexact(kind: str) -> Sequence[Inexact]:
         ]
     if of.name in ("ENUM", "SET"):
         return [Inexact(*one, named=("stream",)) for one in labels_with_a_character_lost(of)]
-    if of.charset == "utf16":
+    if of.ordered:
         return _MARKS
     return [_ZERO_DATES[0]] if of.name == "TIMESTAMP" else []
 
@@ -165,7 +165,7 @@ _MARKS = [
     Inexact(texts.quoted("\ufeffa"), "a", "a", ("snapshot", "stream")),
     Inexact(texts.quoted("\ufffea"), "\u6100", "\u6100", ("snapshot", "stream")),
 ]
-"""Of UTF-16: what Java takes for the order of its bytes."""
+"""Of utf16 and ucs2: what Java takes for the order of its bytes."""
 
 _ZERO_DATES = (Inexact("'0000-00-00'", None, None), Inexact("'2024-05-00'", None, None))
 _OTHER_DOCUMENTS = (

@@ -68,6 +68,8 @@ def test_every_row_of_the_type_table_has_values(entry):
         ("VARCHAR(9) CHARACTER SET utf8 COLLATE utf8_bin", "VARCHAR", "utf8"),
         ("CHAR VARYING(9)", "VARCHAR", "utf8mb4"),
         ("REAL UNSIGNED", "DOUBLE UNSIGNED", "utf8mb4"),
+        ("VARCHAR(9) ASCII BINARY", "VARCHAR", "latin1"),
+        ("VARCHAR(9) UNICODE", "VARCHAR", "ucs2"),
     ],
 )
 def test_a_type_is_taken_apart_as_it_is_declared(text, name, charset):
