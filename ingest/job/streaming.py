@@ -135,7 +135,7 @@ class Streaming:
 
     def _look(self, batches: Batches, *, from_beginning: bool) -> StartFacts:
         """The facts as they are now; what others did to the tables is decided upon from here."""
-        self.committer.begin_anew()
+        self.committer.begin_anew(batches.newest.versions if batches.newest else {})
         places = broker.partitions(self.pipeline)
         return gather_facts.gather(
             self.spark,

@@ -165,6 +165,11 @@ class Entry:
         """Where each partition goes on."""
         return {place: end for place, (_, end) in self.offsets.items()}
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """By path of a table: the version that holds what is published."""
+        return {state.path: state.version for state in self.tables.values()}
+
     def without_changes(self, kind: Kind, batch_id: int, term: int) -> Entry:
         """A row after this one that takes nothing from Kafka: all counts 0, all ranges empty."""
         return replace(

@@ -175,18 +175,20 @@ class Lake:
         """As a new process does: from what is in the lake, and nothing else."""
         self.close()
         self.term += 1
+        newest, committer = Ledger(str(self.path)).last(), Committer(self.term)
         self._batches = Batches(
             self.session,
             self.pipeline,
             log=self.log,
             schemas=self.log,
-            committer=Committer(self.term),
-            newest=Ledger(str(self.path)).last(),
+            committer=committer,
+            newest=newest,
             report=self.seen.append,
             requests=Requests(self.pipeline),
             binlog=self.binlog,
             epochs=self.epochs,
         )
+        committer.begin_anew(newest.versions if newest else {})
         self.batches.ensure_tables()
         kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
         mended(

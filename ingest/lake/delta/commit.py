@@ -6,7 +6,7 @@ is the table's own (``TableHandle.identified``); afterwards the marker must stan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from delta.tables import DeltaTable
@@ -22,6 +22,10 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import Marker, numbered
 from ingest.model.start_facts import Foreign
 from ingest.schema.delta_types import fields_json
+
+_NEWEST = 8
+"""Versions of a table that the manifest does not name, such as the quarantine's, that a torn batch may have made: it makes one,
+a take-over another (``gather_facts``)."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Committer:
     refuse_lost: Callable[[], None] = lambda: None
     _known: dict[tuple[str, str], Marker] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
+    _lasting: dict[str, int] = field(default_factory=dict)
+    """By path of a table: the version up to which all of it outlasts a power cut."""
 
     def once(
         self,
@@ -74,6 +80,7 @@ class Committer:
         if self.holds(table, identity):
             if not seen:
                 self._read_back_again(table, identity)
+                self._keep(table, table.version() - _NEWEST)
             return False
         self.refuse_lost()
         before = self._continued(table)
@@ -83,7 +90,7 @@ class Committer:
             self._refuse_unmarked(table, identity, marker, before)
             table.read_back(identity.app_id, marker.version, before + 1)
         self._known[place] = marker
-        self._versions[table.path] = table.version()
+        self._keep(table, before)
         return True
 
     def holds(self, table: TableHandle, identity: Identity) -> bool:
@@ -96,9 +103,12 @@ class Committer:
             raise LeaseLostError(f"term {held.term} has committed to {table.path}")
         return held.place >= identity.place
 
-    def begin_anew(self) -> None:
-        """Every table was looked at again and what others did there was decided upon."""
+    def begin_anew(self, published: Mapping[str, int]) -> None:
+        """Every table is looked at again, and what others did there decided upon. ``published``: by path, the versions
+        that the manifest names; they are lasting.
+        """
         self._versions.clear()
+        self._lasting = dict(published)
 
     def fence(self, table: SparkTable, app_id: str) -> None:
         """Put this job's term into a table, keeping its batch and step.
@@ -116,14 +126,17 @@ class Committer:
         nothing = table.frame().limit(0).write.format("delta").mode("append").options(**options)
         nothing.save(table.path)
         self._known[(table.path, app_id)] = marker
+        table.make_lasting(table.version())
 
     def append_once(
         self, session: SparkSession, path: str, schema: str, rows: DataFrame, identity: Identity
     ) -> bool:
         """Append rows to a table of ours, created when absent, under the same promise."""
+        table = SparkTable(session, path)
         if not DeltaTable.isDeltaTable(session, path):
             builder = DeltaTable.createIfNotExists(session).location(path)
             builder.addColumns(StructType.fromJson(fields_json(schema))).execute()
+            table.make_lasting(0)
         # As options, too: the rows may belong to another session than the one configured.
         options = {
             "txnAppId": identity.app_id,
@@ -131,7 +144,15 @@ class Committer:
             **({"userMetadata": identity.note} if identity.note else {}),
         }
         writer = rows.write.format("delta").mode("append").options(**options)
-        return self.once(SparkTable(session, path), identity, lambda: writer.save(path))
+        return self.once(table, identity, lambda: writer.save(path))
+
+    def _keep(self, table: TableHandle, before: int) -> None:
+        """What was committed since ``before`` is lasting from here on, and so is what others did since our last commit."""
+        now = table.version()
+        start = max(self._lasting.get(table.path, before), -1) + 1
+        if start <= now:
+            table.make_lasting(start)
+        self._versions[table.path] = self._lasting[table.path] = now
 
     def _continued(self, table: TableHandle) -> int:
         """The table's version, when nobody else has changed it since our last commit to it."""

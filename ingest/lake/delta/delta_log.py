@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ingest.lake.files import durability
 from ingest.lake.files.storage import LocalFiles
 
 Action = dict[str, Any]
@@ -112,6 +113,8 @@ def cut(table: Path, keep: int) -> int:
     upto = max(commits, default=0) - keep
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
     base = max((one for one in checkpoints if one <= upto), default=0)
+    if base:  # what replaces them is on the disk before they go
+        durability.files([folder / f"{base:020d}.checkpoint.parquet"])
     old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
     for name in old:
         (folder / name).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
-from ingest.lake.delta import delta_log
+from ingest.lake.delta import delta_log, lasting_commits
 from ingest.lake.delta.delta_log import Action, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
@@ -59,6 +59,8 @@ class DeltaRsTable:
         self._state: TableState | None = None
         self._identity: tuple[str, int, str] | None = None
         self._checkpoints = 0
+        self._own = -1
+        """The newest version that went through a workspace, which has made it lasting."""
         self.merges = self.rows_written = 0
         """Commits of rows by this object, and how many rows they wrote."""
 
@@ -85,6 +87,11 @@ class DeltaRsTable:
 
     def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
         """Nothing: what delta-rs writes is put right before it is committed (``workspace``)."""
+
+    def make_lasting(self, start: int) -> None:
+        """See ``TableHandle.make_lasting``: what somebody else has committed; ours is lasting before it is there."""
+        if start != self._own or self.version() != self._own:
+            lasting_commits.make_lasting(self.folder, start)
 
     def features(self) -> frozenset[str]:
         """See ``delta_snapshot.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
@@ -188,12 +195,14 @@ class DeltaRsTable:
         if note:
             said["userMetadata"] = note
         txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
+        own = self.state.version + 1
         done = work.commit([{"commitInfo": said}, {"txn": txn}, *actions])
         self._newest()
         if not done:
             self._refuse_succeeded(app_id, version)
             by = Foreign(self.version(), "a commit at the same time")
             raise ForeignCommitError(self.path, by)
+        self._own = own
         self.merges += 1
         self.rows_written += rows
 
@@ -202,6 +211,7 @@ class DeltaRsTable:
         three commits that change no row. Returns how many files.
         """
         table, lasting = DeltaTable(self.folder), f"interval {hours} hours"
+        before = table.version()
         kept = {
             "delta.logRetentionDuration": lasting,
             "delta.deletedFileRetentionDuration": lasting,
@@ -209,6 +219,7 @@ class DeltaRsTable:
         if not kept.items() <= table.metadata().configuration.items():
             table.alter.set_table_properties(kept)
         gone = table.vacuum(hours, dry_run=False, full=True, post_commithook_properties=_NO_HOOKS)
+        lasting_commits.make_lasting(self.folder, before + 1)
         self._newest()
         return len(gone)
 
@@ -217,6 +228,7 @@ class DeltaRsTable:
         if due > self._checkpoints:
             table = DeltaTable(self.folder)
             table.create_checkpoint()
+            lasting_commits.make_lasting(self.folder, table.version())
             table.cleanup_metadata()
             self._checkpoints = due
 

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.lake.delta import read_back, schema_commit
+from ingest.lake.delta import lasting_commits, read_back, schema_commit
 from ingest.lake.delta.delta_log import commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
-from ingest.lake.files.location import delta_rs_folder
+from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.files.storage import Storage
 from ingest.model.names import (
     KEY_PROPERTY,
@@ -140,6 +140,7 @@ class SparkTable:
                 configuration=properties,
                 raise_if_key_not_exists=False,
             )
+            self.make_lasting(0)
             return
         builder = DeltaTable.createIfNotExists(self.session).location(self.path)
         for name, type_ in types.items():
@@ -147,6 +148,7 @@ class SparkTable:
         for name, text in {**properties, **(_MAPPING if mapped else {})}.items():
             builder = builder.property(name, text)
         builder.execute()
+        self.make_lasting(0)
 
     def change_columns(self, change: InPlace, held: Description) -> None:
         """Add, drop, rename, reorder and widen columns in one commit that writes no data. What existing
@@ -213,6 +215,7 @@ class SparkTable:
     def restore(self, version: int) -> None:
         """Bring the table back to one of its versions; markers are not rewound."""
         self.delta().restoreToVersion(version)
+        self.make_lasting(self.version())
 
     @contextmanager
     def identified(self, app_id: str, version: int, note: str) -> Iterator[None]:
@@ -263,6 +266,12 @@ class SparkTable:
             start = read_back.since_marker(self, app_id, version)
         if start is not None:
             read_back.put_right(self, start, app_id, version)
+
+    def make_lasting(self, start: int) -> None:
+        """See ``TableHandle.make_lasting``. An object store has done so already."""
+        folder = local_folder(self.path)
+        if folder is not None:
+            lasting_commits.make_lasting(folder, start)
 
     def markers(self) -> dict[str, int]:
         """Every app id that has committed here, and its highest ``txnVersion``."""

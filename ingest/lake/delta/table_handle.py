@@ -41,3 +41,6 @@ class TableHandle(Protocol):
         """Put right what the commit with this marker has left that some reader would miss rows by. ``start``: the version
         to look from; None: the commit's own, where it is one of the newest.
         """
+
+    def make_lasting(self, start: int) -> None:
+        """All that the versions from ``start`` on have written outlasts a power cut from here on."""

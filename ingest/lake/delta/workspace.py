@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
+from ingest.lake.files import durability
 from ingest.model.failpoints import reached
 
 _LINK = "table"
@@ -94,15 +95,17 @@ class Scratch:
         """Make these actions the version after the one that the scratch was made from, its new files among them;
         False when somebody else has made that.
 
-        The files come first: a crash between leaves some that no version names, for VACUUM.
+        The files come first: a crash between leaves some that no version names, for VACUUM. And they are on the disk,
+        names included, before the log names them.
         """
         table = self._like.folder
         paths = [action["add"]["path"] for action in actions if "add" in action]
         new = [path for path in paths if (self._folder / path).exists()]  # others lie in the table
         for path in new:
             # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
-            (table / path).parent.mkdir(exist_ok=True)
+            durability.make_folder((table / path).parent)
             shutil.move(self._folder / path, table / path)
+        durability.files(table / path for path in new)
         reached("files_written", 0, str(table))
         done = delta_log.write(table, self._version + 1, actions)
         if not done:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ingest.lake.files import durability
 from ingest.lake.files.location import is_local, local_folder
 
 
@@ -33,7 +35,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """The same on this machine's disk, without Spark."""
+    """The same on this machine's disk, without Spark. What ``create`` and ``write`` have made outlasts a power cut."""
 
     def __init__(self, root: str) -> None:
         self._root = local_folder(root) or Path(root)
@@ -48,28 +50,35 @@ class LocalFiles:
     def write(self, name: str, text: str) -> None:
         """Write under another name, then rename over."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durability.make_folder(path.parent)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
         part.write_text(text, encoding="utf-8")
+        durability.contents(part)
         part.replace(path)
+        durability.names(path.parent)
 
     def create(self, name: str, text: str) -> bool:
         """Make it under another name, then link: the name appears with its whole text or not."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durability.make_folder(path.parent)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
         part.write_text(text, encoding="utf-8")
+        durability.contents(part)
         try:
             os.link(part, path)
         except FileExistsError:
             return False
         finally:
             part.unlink()
+        durability.names(path.parent)
         return True
 
     def delete(self, name: str) -> None:
         """Remove a file."""
-        (self._root / name).unlink(missing_ok=True)
+        path = self._root / name
+        with suppress(FileNotFoundError):
+            path.unlink()
+            durability.names(path.parent)
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder; empty when there is no such folder."""

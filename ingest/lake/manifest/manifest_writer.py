@@ -57,6 +57,7 @@ class Publisher:
             if not self._table.exists():
                 schema = Schema.from_json(_schema().json())
                 DeltaTable.create(direct.folder, schema, mode="ignore")
+                self._table.make_lasting(0)
             self._committer.once(direct, identity, lambda: direct.append(_row(entry), _ONE_ROW))
 
 

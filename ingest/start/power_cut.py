@@ -1,0 +1,78 @@
+"""What a machine that went down has left in a lake on its disk, taken back before anybody looks at the lake.
+
+All that the manifest names is on the disk (``lake/files/durability``). What came after may be there, or in part, or in
+another order than it was made. None of it is published: it is removed from the tables' logs, and comes again from Kafka. The same
+goes for the stream's checkpoint, which Spark does not bring to the disk: the manifest says where to go on.
+
+A process that was killed leaves no such thing, as the kernel keeps what was written. So this is done where the last holder of the lease
+gave no sign of its end, and its machine is not known to have run since (``lease.Term.machine_went_down``).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta import delta_log, lasting_commits
+from ingest.lake.files import durability
+from ingest.lake.files.location import local_folder
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.names import checkpoint_path, manifest_path, quarantine_path, scratch_path
+from ingest.model.topics import TableId
+
+_NEWEST = 8
+"""Versions of the manifest and of the quarantine that are looked at: a batch adds one, a take-over another, upkeep three."""
+
+
+def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
+    """Bring a lake in a local folder to what its manifest names; returns what was done, a sentence each. ``captured``: the
+    source's tables, of which the lake may have some that the manifest does not name yet. Twice is as good as once.
+    """
+    lake = pipeline.lake.path
+    if local_folder(lake) is None:
+        return []
+    taken = {manifest_path(lake): _taken_back(manifest_path(lake), sys.maxsize)}
+    newest = Ledger(lake).last()
+    published = newest.batch_id if newest else 0
+    states = newest.tables.values() if newest else ()
+    known = dict.fromkeys(map(pipeline.path, captured), -1)
+    known |= {state.path: state.version for state in states}
+    for path, version in sorted(known.items()):
+        taken[path] = _taken_back(path, published, version)
+    taken[quarantine_path(lake)] = _taken_back(quarantine_path(lake), published)
+    for path in (checkpoint_path(lake), scratch_path(lake)):
+        if (folder := _folder(path)).exists():
+            shutil.rmtree(folder)
+            durability.names(folder.parent)
+    return [
+        f"{path}: {_named(versions)} taken back" for path, versions in taken.items() if versions
+    ]
+
+
+def _taken_back(path: str, published: int, known: int | None = None) -> list[int]:
+    """What was removed of one table. ``known``: the version that the manifest names; None where it names none, so that the
+    newest ones are looked at.
+    """
+    folder = _folder(path)
+    if not (folder / "_delta_log").is_dir():
+        return []
+    if known is None:
+        known = max(-1, delta_log.newest(folder) - _NEWEST)
+    first = lasting_commits.unpublished(folder, known, published)
+    gone = lasting_commits.take_back(folder, first) if first is not None else []
+    lasting_commits.drop_torn_checkpoints(folder)
+    return gone
+
+
+def _folder(path: str) -> Path:
+    folder = local_folder(path)
+    assert folder is not None
+    return folder
+
+
+def _named(versions: Sequence[int]) -> str:
+    first, last = min(versions), max(versions)
+    return f"version {first}" if first == last else f"versions {first} to {last}"
