@@ -72,6 +72,7 @@ soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumab
 	@$(BIN)/python -m tests.upgrades.lake --go-on
 	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
+	@$(BIN)/python -m tests.power.matrix
 	@$(BIN)/python -m tests.outside.filters --draws 50
 	@$(BIN)/python -m bench soak
 

@@ -116,7 +116,10 @@ class Batches:
         )
         self._published = Publisher(session, pipeline.lake.path, committer)
         self._maintenance = Maintenance(
-            pipeline.lake.path, pipeline.lake.history_hours, pipeline.lake.history_versions
+            pipeline.lake.path,
+            pipeline.lake.history_hours,
+            pipeline.lake.history_versions,
+            committer,
         )
         self._settling = Settling(
             self,

@@ -26,6 +26,7 @@ from ingest.kafka import broker
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
+from ingest.lake.files import durability
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.location import is_local
 from ingest.lake.files.storage import files_at
@@ -38,6 +39,7 @@ from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.supervisor import Supervisor
+from ingest.start import power_cut
 from ingest.start.fencing import fence_every_target
 from ingest.start.preflight import refuse_unfit
 
@@ -68,6 +70,7 @@ class Run:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        durability.switch(on=self.pipeline.lake.sync)
         captured = refuse_unfit(self.pipeline)
         spark: SparkSession | None = None
         if standby or not is_local(self.pipeline.lake.path):
@@ -108,6 +111,7 @@ class Run:
         from_beginning: bool,
     ) -> None:
         """Everything that needs the lease."""
+        power_cut.look_through(self.pipeline, captured, self.say, clean=term.clean)
         connector = Connector(self.pipeline)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))

@@ -134,7 +134,10 @@ class Streaming:
         )
 
     def _look(self, batches: Batches, *, from_beginning: bool) -> StartFacts:
-        """The facts as they are now; what others did to the tables is decided upon from here."""
+        """The facts as they are now; what others did to the tables is decided upon from here. A job that has lost the
+        lease decides nothing any more, whatever it failed by.
+        """
+        self.committer.refuse_lost()
         self.committer.begin_anew(batches.newest.versions if batches.newest else {})
         places = broker.partitions(self.pipeline)
         return gather_facts.gather(

@@ -99,6 +99,20 @@ def scratch_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "scratch")
 
 
+_TERM = "term-"
+
+
+def scratch_of(lake: str, term: int) -> str:
+    """Those of one term's job, so that who sweeps what others have left does not meet them."""
+    return join(scratch_path(lake), f"{_TERM}{term}")
+
+
+def is_left_over(name: str, term: int) -> bool:
+    """True for what lies in the scratch's folder and is of a term before this one, or of none, as earlier versions left it."""
+    number = name.removeprefix(_TERM)
+    return name == number or not number.isdecimal() or int(number) < term
+
+
 def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:
     """Delta's ``txnAppId`` for one target of one table: pipeline, checkpoint id, table, target.
 

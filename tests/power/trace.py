@@ -148,6 +148,10 @@ def _events(call: str, parts: list[_Part], result: str, rest: str, below: str) -
             raise UnknownCallError(f"{call} over the edge of the folder: {_paths(parts)}")
         yield Event("rename" if call.startswith("rename") else "name", old, new)
         return
+    if call in ("copy_file_range", "sendfile"):
+        if any(ours(part.path) is not None for part in parts):
+            raise UnknownCallError(f"{call} of a file below the folder")
+        return
     path = ours(parts[0].path if parts[0].path is not None else None)
     if path is None:
         return

@@ -10,7 +10,8 @@ successor's fence included, makes it fail (``workspace``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.location import delta_rs_folder
-from ingest.model.names import RESERVED_COLUMN, Marker, scratch_path
+from ingest.model.names import RESERVED_COLUMN, Marker, scratch_of
 from ingest.model.start_facts import Foreign
 from ingest.targets.target import MergePlan
 
@@ -42,10 +43,13 @@ less time: columns that hardly repeat are not made a dictionary of."""
 
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
+_VECTORS = "deletion_vector_"
+"""How names of files begin that hold deletion vectors."""
+
 
 class DeltaRsTable:
     """A Delta table in a local folder, read once and followed by its log: a ``TableHandle``. ``room``: a folder for
-    what is being written (``names.scratch_path``), best on the same disk.
+    what is being written (``names.scratch_of``), best on the same disk.
 
     Raises ``ValueError`` for a table that delta-rs does not find.
     """
@@ -206,22 +210,51 @@ class DeltaRsTable:
         self.merges += 1
         self.rows_written += rows
 
-    def vacuum(self, hours: int) -> int:
-        """Remove what no version of the last ``hours`` has, and in time the log of what came before; two or
-        three commits that change no row. Returns how many files.
+    def vacuum(self, hours: int, refuse_lost: Callable[[], None]) -> int:
+        """Remove files that no version of the last ``hours`` has; returns how many. The log of what came before goes with
+        the next checkpoints. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
+
+        delta-rs names the files, and only then the lease is asked for. Were delta-rs to remove them, too, a job that is
+        suspended in the middle and wakes up hours later would look with old eyes: a file that its successor has made,
+        and that is older than ``hours`` by now, would be one that no version has. So what is named counts only if nobody
+        has taken over or committed since, and what is removed is what was named before that. Names are drawn by lot,
+        never used again: a file that no version has stays one, however long this job is suspended from here on.
         """
-        table, lasting = DeltaTable(self.folder), f"interval {hours} hours"
-        before = table.version()
+        self.version()
+        self._keep_for(hours)
+        seen = DeltaTable(self.folder)
+        named = seen.vacuum(hours, dry_run=True, full=True)
+        refuse_lost()
+        if self.version() != seen.version():
+            return 0
+        # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
+        gone = [one for one in named if not Path(one).name.startswith(_VECTORS)]
+        for one in gone:
+            (self.folder / one).unlink(missing_ok=True)
+        return len(gone)
+
+    def _keep_for(self, hours: int) -> None:
+        """Have the table itself say for how long its versions stay: all that vacuum, or clean the log, go by it."""
+        lasting = f"interval {hours} hours"
         kept = {
             "delta.logRetentionDuration": lasting,
             "delta.deletedFileRetentionDuration": lasting,
         }
-        if not kept.items() <= table.metadata().configuration.items():
-            table.alter.set_table_properties(kept)
-        gone = table.vacuum(hours, dry_run=False, full=True, post_commithook_properties=_NO_HOOKS)
-        lasting_commits.make_lasting(self.folder, before + 1)
+        state = self.state
+        if kept.items() <= state.configuration.items():
+            return
+        now = delta_log.now_ms()
+        info: Action = {"timestamp": now, "operation": "SET TBLPROPERTIES"}
+        said = {**info, "operationParameters": {"properties": json.dumps(kept)}}
+        changed = {**state.metadata, "configuration": {**state.configuration, **kept}}
+        # The very next version: delta-rs itself would put it behind what a successor has committed.
+        commit = [{"commitInfo": said}, {"metaData": changed}]
+        done = delta_log.write(self.folder, state.version + 1, commit)
         self._newest()
-        return len(gone)
+        if not done:
+            raise ForeignCommitError(
+                self.path, Foreign(self.version(), "a commit at the same time")
+            )
 
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY
@@ -254,9 +287,11 @@ class DeltaRsTable:
         return state
 
 
-def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
-    """A table of this lake, where it is in a local folder with a plain name and its log can be read here."""
-    found = unread(table, lake)
+def within_reach(table: SparkTable, lake: str, term: int = 0) -> DeltaRsTable | None:
+    """A table of this lake, where it is in a local folder with a plain name and its log can be read here. ``term``: of
+    the job that writes to it; 0 for who only looks.
+    """
+    found = unread(table, lake, term)
     try:
         if found is not None:
             found.version()
@@ -265,9 +300,9 @@ def within_reach(table: SparkTable, lake: str) -> DeltaRsTable | None:
     return found
 
 
-def unread(table: SparkTable, lake: str) -> DeltaRsTable | None:
+def unread(table: SparkTable, lake: str, term: int) -> DeltaRsTable | None:
     """The same without a look at its log, which may not have begun."""
-    room = delta_rs_folder(scratch_path(lake))
+    room = delta_rs_folder(scratch_of(lake, term))
     if room is None or table.folder is None:
         return None
     return DeltaRsTable(table, room)

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from ingest.lake.delta import deletion_vector, delta_log
 from ingest.lake.delta.delta_log import Action, TornCommitError
 from ingest.lake.files import durability
+from ingest.lake.files.location import is_local
 from ingest.model.names import Marker, app_id_parts
 from ingest.model.start_facts import Note
 
@@ -133,7 +134,7 @@ def _data(table: Path, of_log: Iterable[Path]) -> Iterator[Path]:
             continue
         for action in delta_log.lines(entry.read_bytes(), str(entry)):
             add = action.get("add")
-            if add is None or "://" in add["path"]:  # of another table, in a clone
+            if add is None or not is_local(add["path"]):  # of another table, in a clone
                 continue
             names = [unquote(add["path"]), deletion_vector.file_of(add.get("deletionVector"))]
             for name in filter(None, names):
@@ -142,7 +143,7 @@ def _data(table: Path, of_log: Iterable[Path]) -> Iterator[Path]:
 
 
 def _is_there(table: Path, add: Action) -> bool:
-    if "://" in add["path"]:
+    if not is_local(add["path"]):
         return True
     file = table / unquote(add["path"])
     return file.is_file() and file.stat().st_size == add["size"] and _is_parquet(file)

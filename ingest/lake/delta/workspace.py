@@ -22,9 +22,25 @@ from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parqu
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.files import durability
+from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 
 _LINK = "table"
+
+
+class ScratchGoneError(IngestError):
+    """What was being written is no longer there. Nothing was committed, so it can be done again."""
+
+    def __init__(self, folder: Path, what: str, table: Path) -> None:
+        super().__init__(
+            "E-SCRATCH-GONE",
+            f"{what}, written for {table}, is gone from {folder} before it was committed.",
+            means="Nothing of it was committed; the batch in hand comes again.",
+            remedy="run again. If it says so again, see what removes files from `_ingest/scratch` of the lake while the "
+            "pipeline runs (a cleaner of old files, say), and keep it away.",
+            exit_code=Exit.FAILED,
+            may_pass=True,
+        )
 
 
 @contextmanager
@@ -68,10 +84,16 @@ class Scratch:
         return DeltaTable(self._folder, version=0)
 
     def done(self, now_ms: int) -> tuple[Action, list[Action]]:
-        """What was done here, in terms of the real table: what the last commit says of itself, and the actions of all."""
-        info, found, version = Action(), list[Action](), 1
-        while (actions := delta_log.read(self._folder, version)) is not None:
-            version += 1
+        """What was done here, in terms of the real table: what the last commit says of itself, and the actions of all.
+
+        Raises :class:`ScratchGoneError`. delta-rs knows how many commits it made, so that a scratch which somebody has
+        swept meanwhile is not taken for one in which nothing was to be done.
+        """
+        info, found = Action(), list[Action]()
+        for version in range(1, self.table.version() + 1):
+            actions = delta_log.read(self._folder, version)
+            if actions is None:
+                raise ScratchGoneError(self._folder, f"Commit {version}", self._like.folder)
             for action in actions:
                 if "commitInfo" in action:
                     info = action["commitInfo"]
@@ -95,12 +117,16 @@ class Scratch:
         """Make these actions the version after the one that the scratch was made from, its new files among them;
         False when somebody else has made that.
 
-        The files come first: a crash between leaves some that no version names, for VACUUM. And they are on the disk,
-        names included, before the log names them.
+        The files come first: a crash between leaves some that no version names, for VACUUM. They are on the disk, names
+        included, before the log names them. Raises
+        :class:`ScratchGoneError` before any of this where a file is neither here nor one that the table had: no version
+        may name a file that nobody has.
         """
         table = self._like.folder
         paths = [action["add"]["path"] for action in actions if "add" in action]
-        new = [path for path in paths if (self._folder / path).exists()]  # others lie in the table
+        new = [path for path in paths if (self._folder / path).exists()]
+        if gone := sorted({*paths} - {*new} - self._like.files.keys()):
+            raise ScratchGoneError(self._folder, gone[0], table)
         for path in new:
             # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
             durability.make_folder((table / path).parent)

@@ -50,7 +50,7 @@ class DeltaRsEngine:
         if self._job.wanted == "spark":
             return None
         if table.path not in self._tables:
-            self._tables[table.path] = within_reach(table, self._job.lake)
+            self._tables[table.path] = within_reach(table, self._job.lake, self._job.committer.term)
         return self._tables[table.path]
 
     def look(self, table: SparkTable, facts: MergeFacts) -> MergeFacts:

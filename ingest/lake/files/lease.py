@@ -1,8 +1,8 @@
 """Who may write: one job per lake, by lease and fence.
 
 A job takes the lease by creating the next term's file, which only one can, and shows that it lives
-by moving a counter. Nobody's clock is compared with another's: a watcher measures, by its own
-monotonic clock, how long the counter stood still.
+by moving a counter. Nobody's clock is compared with another's, and the time of day is not looked at: a
+watcher looks at the counter again and again, and whether it stood still at all of these looks is what counts.
 
 The lease alone cannot stop a job that was suspended and wakes up in the middle of a commit. So a
 successor that takes over without a clean release puts its term into every table (see
@@ -11,17 +11,12 @@ successor that takes over without a clean release puts its term into every table
 
 from __future__ import annotations
 
-import json
-import os
-import socket
+import math
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
-import psutil
-
+from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import Files
 from ingest.model.errors import Exit, IngestError
 
@@ -32,57 +27,18 @@ EXPIRES_AFTER = 12.0
 some seconds must not cost the lease, and a standby must have taken over within 30 s."""
 
 _RELEASED = "released"
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A process, so that it can be named, and found dead on its own machine."""
-
-    host: str
-    boot: str
-    pid: int
-    started: float
-
-    @classmethod
-    def this_process(cls) -> Owner:
-        """The process that asks."""
-        boot, space = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
-        pid = os.getpid()
-        booted = (
-            boot.read_text(encoding="utf-8").strip()
-            if boot.exists()
-            else str(int(psutil.boot_time()))
-        )
-        # Two containers of one machine may share name and boot, not the space of process ids.
-        namespace = str(space.readlink()) if space.is_symlink() else ""
-        return cls(
-            socket.gethostname(),
-            f"{booted} {namespace}".strip(),
-            pid,
-            psutil.Process(pid).create_time(),
-        )
-
-    def is_surely_gone(self, here: Owner) -> bool:
-        """True only on the owner's own machine and boot, when no such process runs there."""
-        if (self.host, self.boot) != (here.host, here.boot):
-            return False
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.started) > 1
-        except psutil.NoSuchProcess:
-            return True
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
+_UNNAMED = "a job whose file in the lease's folder cannot be read"
 
 
 @dataclass(frozen=True)
 class Term:
     """A granted lease. ``fence``: the holder before did not release it and may still be alive; one
-    whose process is gone from this very machine cannot wake up.
+    whose process is gone from this very machine cannot wake up. ``clean``: there was none, or it did release it.
     """
 
     number: int
     fence: bool
+    clean: bool = False
 
 
 class LeaseLostError(IngestError):
@@ -122,12 +78,12 @@ class Lease:
             owner, beat = self._owner(held), self._beat(held)
             if held == 0 or beat == _RELEASED:
                 if self._take(held + 1, here):
-                    return Term(held + 1, fence=False)
+                    return Term(held + 1, fence=False, clean=True)
                 continue
-            gone = owner is not None and owner.is_surely_gone(here)
+            gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
             if not gone and standby and not said:
                 said = True
-                self.say(f"standing by: {owner} holds the lease (term {held})")
+                self.say(f"standing by: {owner or _UNNAMED} holds the lease (term {held})")
             if not gone and not self._stood_still(held, beat, stop, standby=standby):
                 if standby:
                     continue
@@ -136,7 +92,7 @@ class Lease:
                 return None
             if self._take(held + 1, here):
                 why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
-                self.say(f"taking over: {owner or 'the holder of the lease'} {why}")
+                self.say(f"taking over: {owner or _UNNAMED} {why}")
                 return Term(held + 1, fence=not gone)
         return None
 
@@ -144,7 +100,7 @@ class Lease:
         """Raise :class:`LeaseLostError` when there is a successor. Asked before every commit."""
         if self._lost.is_set() or self._newest() > self._term:
             self._lost.set()
-            raise LeaseLostError(str(self._owner(self._newest()) or "unknown"))
+            raise LeaseLostError(str(self._owner(self._newest()) or _UNNAMED))
 
     def release(self) -> None:
         """Give it back, so that the next job need not wait."""
@@ -155,7 +111,7 @@ class Lease:
             self.files.write(f"{self._term}.beat", _RELEASED)
 
     def _take(self, number: int, owner: Owner) -> bool:
-        if not self.files.create(f"{number}.json", json.dumps(asdict(owner))):
+        if not self.files.create(f"{number}.json", owner.as_json()):
             return False
         self._term = number
         self.files.write(f"{number}.beat", "0")
@@ -179,10 +135,14 @@ class Lease:
                 continue
 
     def _stood_still(self, held: int, beat: str, stop: threading.Event, *, standby: bool) -> bool:
-        """Watch the counter that a living holder keeps raising. True when it stood still for ``EXPIRES_AFTER`` seconds."""
-        started = time.monotonic()
-        while time.monotonic() - started < EXPIRES_AFTER:
-            if stop.wait(0.5 if standby else 0.2):
+        """Watch the counter that a living holder keeps raising. True when it stood still for ``EXPIRES_AFTER`` seconds.
+
+        By looks, each after a pause of its own, and by no clock: while this process or the whole machine was suspended
+        nobody has looked, so that this is not taken for the holder's silence.
+        """
+        pause = 0.5 if standby else 0.2
+        for _ in range(math.ceil(EXPIRES_AFTER / pause)):
+            if stop.wait(pause):
                 return False
             if self._newest() != held or self._beat(held) != beat:
                 return False
@@ -193,17 +153,25 @@ class Lease:
         return max((int(n) for n, _, end in names if n.isdigit() and end == "json"), default=0)
 
     def _owner(self, number: int) -> Owner | None:
-        text = self.files.read(f"{number}.json") if number else None
-        return Owner(**json.loads(text)) if text else None
+        """Whom a term's file names. None where it names nobody: a power cut may leave it empty or cut off. Such an
+        owner may live, so its counter is watched.
+        """
+        return Owner.from_json(self._read(f"{number}.json")) if number else None
 
     def _beat(self, number: int) -> str:
-        return (self.files.read(f"{number}.beat") or "") if number else ""
+        return self._read(f"{number}.beat") if number else ""
+
+    def _read(self, name: str) -> str:
+        try:
+            return self.files.read(name) or ""
+        except UnicodeDecodeError:  # what a power cut has left is no text
+            return ""
 
 
 def _held(owner: Owner | None, number: int) -> IngestError:
     return IngestError(
         "E-LEASE-HELD",
-        f"Another job already keeps this lake: {owner} (term {number}).",
+        f"Another job already keeps this lake: {owner or _UNNAMED} (term {number}).",
         means="Two jobs on one lake could undo each other's work; nothing was started.",
         remedy="stop that job first, or wait behind it as a hot standby: `ingest run FILE "
         "--standby`.",

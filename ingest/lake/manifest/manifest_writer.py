@@ -39,7 +39,7 @@ class Publisher:
         self._session = session
         self._committer = committer
         self._table = SparkTable(session, manifest_path(lake))
-        self._direct = unread(self._table, lake)
+        self._direct = unread(self._table, lake, committer.term)
 
     @property
     def opened(self) -> list[DeltaRsTable]:

@@ -124,7 +124,7 @@ def test_files_with_marked_rows_outlive_the_versions_that_had_them_whole(spark, 
     marking(direct, source_of(spark, "n BETWEEN 30 AND 45", 60), 3)
     marking(direct, source_of(spark, "n < 5 OR n = 42", 70, "'d'"), 4)
     before = small.frame().orderBy("id").localCheckpoint()
-    direct.vacuum(0)
+    direct.vacuum(0, lambda: None)
     assert_df_equality(small.frame().orderBy("id"), before)
     assert len(by_delta_rs(small, "SELECT id FROM t")) == before.count() == 40
     marking(direct, source_of(spark, "n = 20", 80, "'d'"), 5)

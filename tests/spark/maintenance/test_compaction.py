@@ -159,7 +159,7 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     monkeypatch.setattr(schedule, "LOOK_EVERY", 2)
     monkeypatch.setattr(file_layout, "MANY_SMALL", 2)
     monkeypatch.setattr(file_layout, "WORTH", 0)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
     direct, committer = direct_of(small), Committer(1)
     plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
     for batch in range(1, 9):
@@ -181,7 +181,7 @@ def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
     monkeypatch.setattr(schedule, "LOOK_EVERY", 1)
     monkeypatch.setattr(file_layout, "QUIET", 3)
     monkeypatch.setattr(file_layout, "SMALLEST", 1)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
     direct = direct_of(small)
     left, right = sorted(files(direct, "id"), key=lambda one: one.low)
     held = []
@@ -201,7 +201,7 @@ def test_old_versions_go_when_nothing_says_that_they_are_to_stay(spark, small):
         direct_merge(small, source_of(spark, f"n = {batch}", 60 + batch), batch, direct=direct)
     before = small.frame().orderBy("id").localCheckpoint()
     (Path(small.path) / "orphan.parquet").write_bytes(b"of a commit that never was")
-    assert direct.vacuum(0) > 1
+    assert direct.vacuum(0, lambda: None) > 1
     live = {one.path for one in files(direct_of(small), "id")}
     assert {file.name for file in Path(small.path).glob("*.parquet")} == live
     assert_df_equality(small.frame().orderBy("id"), before)
@@ -214,10 +214,12 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     monkeypatch.setattr(schedule.time, "time", lambda: now[0])
     asked = []
     direct = direct_of(small)
-    monkeypatch.setattr(DeltaRsTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
+    monkeypatch.setattr(
+        DeltaRsTable, "vacuum", lambda self, hours, ask: asked.append((now[0], hours))
+    )
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
-        Maintenance(str(lake), 48, 10_000).between_batches([direct])
+        Maintenance(str(lake), 48, 10_000, Committer(1)).between_batches([direct])
     assert asked == [(1_000_000.0 + h * 3600, 48) for h in (2, 4, 6, 8)]
 
 
@@ -226,8 +228,10 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     monkeypatch.setattr(schedule.time, "time", lambda: now[0])
     monkeypatch.setattr(schedule, "manifest_path", lambda lake: small.path)
     direct = direct_of(small)
-    monkeypatch.setattr(DeltaRsTable, "vacuum", lambda self, hours: asked.append((now[0], hours)))
-    upkeep = Maintenance(str(lake), 168, 10_000)
+    monkeypatch.setattr(
+        DeltaRsTable, "vacuum", lambda self, hours, ask: asked.append((now[0], hours))
+    )
+    upkeep = Maintenance(str(lake), 168, 10_000, Committer(1))
     for minute in range(0, 25, 5):
         now[0] = 1_000_000.0 + minute * 60
         upkeep.between_batches([direct])
@@ -235,11 +239,11 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
 
 
 def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkeypatch):
-    def fail(self, hours):
+    def fail(self, hours, ask):
         raise OSError("no space left")
 
     monkeypatch.setattr(DeltaRsTable, "vacuum", fail)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000)
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
     direct = direct_of(small)
     upkeep.between_batches([direct])
     monkeypatch.setattr(schedule.time, "time", lambda: 9e9)

@@ -10,6 +10,7 @@ import pytest
 from ingest.job.run import Run
 from ingest.job.stream_guard import StreamGuard
 from ingest.job.streaming import Streaming
+from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 
 
@@ -44,6 +45,15 @@ def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
         run.watch(query, StreamGuard(run.stop.is_set), SimpleNamespace())
     assert stopped == [1]
     assert not run.stop.is_set(), "the run would end in silence, as if asked to"
+
+
+def test_a_job_that_was_succeeded_decides_nothing_whatever_it_failed_by():
+    def lost() -> None:
+        raise LeaseLostError("process 7 on another machine")
+
+    run = streaming(committer=SimpleNamespace(refuse_lost=lost))
+    with pytest.raises(LeaseLostError):
+        run._look(SimpleNamespace(), from_beginning=False)  # which has nothing to look at
 
 
 def test_what_code_raises_of_itself_is_tried_once_more_and_told_with_its_file(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 
 from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.workspace import ScratchGoneError
 from ingest.lake.engines import registry
 from ingest.lake.engines.delta_rs_engine import DeltaRsEngine
 from ingest.lake.engines.dispatch import Merging
@@ -93,7 +95,14 @@ def test_where_it_turns_out_not_to_be_able_to_the_last_one_merges(
     assert lake.table.committed(APP) == Marker(1, 1, 0).version
 
 
-@pytest.mark.parametrize("failure", [LeaseLostError("term 2"), OSError("no space left")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        LeaseLostError("term 2"),
+        OSError("no space left"),
+        ScratchGoneError(Path("scratch"), "a file", Path("t")),
+    ],
+)
 def test_a_failure_of_the_run_is_nobody_else_s_to_try_again(merging, lake, monkeypatch, failure):
     monkeypatch.setattr(Appending, "fails", failure)
     with pytest.raises(type(failure)):

@@ -1,15 +1,24 @@
 """`lease`: one holder, found gone by its silence, and never by anybody's wall clock."""
 
 import json
+import subprocess
+import sys
 import threading
-from dataclasses import asdict, replace
+import time
+from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import pytest
 
 from ingest.lake.files import lease as module
-from ingest.lake.files.lease import Lease, LeaseLostError, Owner
+from ingest.lake.files.lease import Lease, LeaseLostError
+from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.errors import IngestError
+
+NOBODY = 2**22 + 1
+"""No process has this id: Linux has none above 2^22."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +55,16 @@ def test_the_second_job_is_refused_while_the_first_lives_and_admitted_after_its_
 
 
 def _held_by(tmp_path, owner):
-    (tmp_path / "1.json").write_text(json.dumps(asdict(owner)))
-    (tmp_path / "1.beat").write_text("7")
+    _left(tmp_path, owner.as_json().encode())
+
+
+def _left(tmp_path, lease, beat=b"7"):
+    (tmp_path / "1.json").write_bytes(lease)
+    (tmp_path / "1.beat").write_bytes(beat)
 
 
 def test_a_process_that_is_gone_from_this_machine_is_succeeded_at_once(make, tmp_path):
-    _held_by(tmp_path, replace(Owner.this_process(), pid=2**22 + 1))
+    _held_by(tmp_path, replace(Owner.this_process(), pid=NOBODY))
     term = acquire(make())
     assert (term.number, term.fence) == (2, False)
 
@@ -62,9 +75,121 @@ def test_a_holder_elsewhere_that_does_not_move_is_succeeded_and_fenced(make, tmp
     assert (term.number, term.fence) == (2, True)
 
 
-def test_a_process_of_another_container_is_not_taken_for_gone(make, tmp_path):
-    other = replace(Owner.this_process(), pid=2**22 + 1, boot="another space of process ids")
-    assert not other.is_surely_gone(Owner.this_process())
+HOLDER = """
+import sys, threading
+from ingest.lake.files import lease
+from ingest.lake.files.storage import LocalFiles
+lease.BEAT_EVERY = 0.1
+print(lease.Lease(LocalFiles(sys.argv[1]), print).acquire(standby=False, stop=threading.Event()), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another job, alive and holding the lease."""
+    found = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert "Term(number=1" in found.stdout.readline()
+    yield found
+    found.kill()
+    found.communicate()
+
+
+@pytest.mark.parametrize("step", [-3600, 5, 3600])
+def test_a_clock_that_is_set_takes_the_lease_from_no_living_holder(make, holder, monkeypatch, step):
+    real = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + step)
+    monkeypatch.setattr(psutil, "boot_time", lambda: 1e9 + step)
+    monkeypatch.setattr(module, "EXPIRES_AFTER", 60.0)  # or it beats first
+    with pytest.raises(IngestError, match=f"process {holder.pid} on"):
+        acquire(make())
+    holder.kill()
+    holder.wait()
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, False)
+
+
+def test_what_an_earlier_version_has_left_says_whose_it_was_and_nobody_is_gone_by_its_clock(
+    make, tmp_path
+):
+    here = Owner.this_process()  # which runs, and did not begin at this time of day
+    old = {"host": here.host, "boot": here.boot, "pid": here.pid, "started": 1_700_000_000.25}
+    _left(tmp_path, json.dumps(old).encode())
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, True)
+
+
+def test_of_an_earlier_version_s_holder_no_process_is_left(make, tmp_path):
+    here = Owner.this_process()
+    old = {"host": here.host, "boot": here.boot, "pid": NOBODY, "started": 1_700_000_000.25}
+    _left(tmp_path, json.dumps(old).encode())
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, False)
+
+
+def test_fields_of_a_later_version_are_passed_over(make, tmp_path):
+    held = json.loads(replace(Owner.this_process(), pid=NOBODY).as_json())
+    _left(tmp_path, json.dumps({**held, "since": "later"}).encode())
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, False)
+
+
+unreadable = pytest.mark.parametrize(
+    "left",
+    [b"", b'{"host": "a", "bo', b"\0" * 64, b"\xff\xfe", b"[]", b'{"host": "a", "boot": "b", "pid": 0}'],
+    ids=["empty", "cut off", "zeros", "no text", "no owner", "no process"],
+)  # fmt: skip
+
+
+@unreadable
+def test_a_lease_that_a_power_cut_has_torn_is_that_of_somebody_who_may_live(make, tmp_path, left):
+    _left(tmp_path, left, beat=left)
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, True)
+
+
+@unreadable
+def test_whoever_holds_it_by_a_torn_file_and_moves_is_not_succeeded(make, tmp_path, left):
+    first = make()
+    acquire(first)
+    (tmp_path / "1.json").write_bytes(left)
+    with pytest.raises(IngestError) as refused:
+        acquire(make())
+    assert "a job whose file in the lease's folder cannot be read (term 1)" in refused.value.what
+
+
+def test_a_successor_whose_file_is_torn_is_one_all_the_same(make, tmp_path):
+    first = make()
+    acquire(first)
+    (tmp_path / "2.json").write_bytes(b'{"ho')
+    with pytest.raises(LeaseLostError, match="cannot be read"):
+        first.refuse_lost()
+
+
+class Watched(LocalFiles):
+    """The holder's counter, which moves while the watcher is suspended: right after its third look."""
+
+    looks = 0
+
+    def read(self, name):
+        if name == "1.beat":
+            self.looks += 1
+            return "7" if self.looks <= 3 else "8"
+        return super().read(name)
+
+
+def test_while_the_watcher_is_suspended_nobody_is_silent(tmp_path, monkeypatch):
+    files = Watched(str(tmp_path))
+    _held_by(tmp_path, replace(Owner.this_process(), host="elsewhere"))
+    monkeypatch.setattr(time, "monotonic", lambda: 3600.0 * (files.looks > 2))
+    with pytest.raises(IngestError, match="already keeps this lake"):
+        acquire(Lease(files, lambda _: None))
 
 
 def test_a_holder_that_was_succeeded_may_not_commit_any_more(make):
