@@ -135,9 +135,8 @@ class Streaming:
 
     def _look(self, batches: Batches, *, from_beginning: bool) -> StartFacts:
         """The facts as they are now; what others did to the tables is decided upon from here."""
-        self.committer.begin_anew()
         places = broker.partitions(self.pipeline)
-        return gather_facts.gather(
+        facts = gather_facts.gather(
             self.spark,
             self.pipeline,
             places,
@@ -145,6 +144,8 @@ class Streaming:
             barred=batches.barred(),
             streamed=batches.streamed(),
         )
+        self.committer.begin_anew(facts.versions)
+        return facts
 
     def _take_again(self, facts: StartFacts, batches: Batches) -> None:
         """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now."""
