@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
@@ -99,13 +99,27 @@ class Scratch:
         table = self._like.folder
         paths = [action["add"]["path"] for action in actions if "add" in action]
         new = [path for path in paths if (self._folder / path).exists()]  # others lie in the table
-        for path in new:
-            # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
-            (table / path).parent.mkdir(exist_ok=True)
-            shutil.move(self._folder / path, table / path)
-        reached("files_written", 0, str(table))
-        done = delta_log.write(table, self._version + 1, actions)
-        if not done:
+        version = self._version + 1
+        try:
             for path in new:
-                (table / path).unlink()
+                # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
+                (table / path).parent.mkdir(exist_ok=True)
+                shutil.move(self._folder / path, table / path)
+            reached("files_written", 0, str(table))
+            done = delta_log.write(table, version, actions)
+        except OSError:
+            if not delta_log.is_there(
+                table, version
+            ):  # on a full disk they would take the next try's room
+                _remove(table, new)
+            raise
+        if not done:
+            _remove(table, new)
         return done
+
+
+def _remove(table: Path, files: Iterable[str]) -> None:
+    """Files that no version names."""
+    for path in files:
+        with suppress(OSError):
+            (table / path).unlink()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +35,21 @@ class Files(Protocol):
         """Names in a folder; empty when there is no such folder."""
 
 
+PART = re.compile(r"(?P<of>.+)\.[0-9a-f]{12}\.part")
+"""The name under which ``LocalFiles`` writes a file; one that stays is of a process that was killed meanwhile."""
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    """Such a name, of which nothing is left whatever happens: on a full disk each try would leave an empty file."""
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        yield part
+    finally:
+        with suppress(OSError):  # it has another name by now, or the disk does not even let go
+            part.unlink()
+
+
 class LocalFiles:
     """The same on this machine's disk, without Spark."""
 
@@ -49,22 +67,20 @@ class LocalFiles:
         """Write under another name, then rename over."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        with _part_of(path) as part:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
 
     def create(self, name: str, text: str) -> bool:
         """Make it under another name, then link: the name appears with its whole text or not."""
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text, encoding="utf-8")
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            return False
-        finally:
-            part.unlink()
+        with _part_of(path) as part:
+            part.write_text(text, encoding="utf-8")
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                return False
         return True
 
     def delete(self, name: str) -> None:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError
 
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import registry
@@ -93,7 +94,14 @@ def test_where_it_turns_out_not_to_be_able_to_the_last_one_merges(
     assert lake.table.committed(APP) == Marker(1, 1, 0).version
 
 
-@pytest.mark.parametrize("failure", [LeaseLostError("term 2"), OSError("no space left")])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        LeaseLostError("term 2"),
+        OSError("no space left"),
+        DeltaError("Unable to copy data to file: No space left on device (os error 28)"),
+    ],
+)
 def test_a_failure_of_the_run_is_nobody_else_s_to_try_again(merging, lake, monkeypatch, failure):
     monkeypatch.setattr(Appending, "fails", failure)
     with pytest.raises(type(failure)):
