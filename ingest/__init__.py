@@ -26,7 +26,7 @@ kafka            the stream over all topics, offsets, records fetched by librdka
 lake             what is written below the lake's folder: ``quarantine``, ``manifest``, ``engines`` (who
                  merges: an ``engine`` says whether it can, ``registry`` knows them all), ``delta``
                  (``table_handle``: what a table answers, whoever writes it; logs, statistics, deletion
-                 vectors, commits made once), ``files`` (where a lake lies, storage, the lease)
+                 vectors, commits made once), ``files`` (where a lake lies, storage, the lease, disks that fail)
 arrow            plain records read in the driver, without Spark
 changes          the same by Spark: envelopes, row images, re-sent changes, one winner per key
 config           the pipeline file

@@ -121,7 +121,8 @@ class Applier:
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
         now = self._merging.handle(target)
-        version, chosen = now.version(), str(self._merging.choices.get(target.path, ""))
+        version = self.committer.continued(now)
+        chosen = str(self._merging.choices.get(target.path, ""))
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
@@ -135,7 +136,8 @@ class Applier:
             act = partial(target.strike, fate)
             identity = Identity(app, work.batch_id, number, work.note)
             self.committer.once(target, identity, act, may_do_nothing=True)
-        return Applied(cleanup.table, target.path, target.version(), 0, target.id())
+        version = self.committer.continued(target)
+        return Applied(cleanup.table, target.path, version, 0, target.id())
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
         """The ``txnAppId`` under which a table's mirror, its copy in the lake, is committed to."""

@@ -11,7 +11,7 @@ import typer
 
 from ingest import __version__
 from ingest.cli import connector, local
-from ingest.cli.screen import command, err, out, print_json, say
+from ingest.cli.screen import command, err, out, print_json, quiet_libraries, say
 from ingest.model.errors import Exit
 
 app = typer.Typer(
@@ -280,6 +280,7 @@ def _options(
 
 def main() -> None:
     """The console script."""
+    quiet_libraries()
     try:
         app()
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -55,8 +56,11 @@ def command(function: Command) -> Command:
 def unexpected(failure: Exception, name: str) -> IngestError:
     """A failure that nobody expected in the command ``name``, as an error of ours; its traceback goes to a file."""
     from ingest.job.stream_failure import in_one_line, written
+    from ingest.lake.files.disk_failure import of_disk
     from ingest.local.stack import default_home
 
+    if disk := of_disk(failure):
+        return disk
     log = written(failure, default_home() / "logs" / "failures.log")
     return IngestError(
         "E-UNEXPECTED",
@@ -65,6 +69,13 @@ def unexpected(failure: Exception, name: str) -> IngestError:
         remedy=f"report it with the file {log}, where all of it stands.",
         exit_code=Exit.FAILED,
     )
+
+
+def quiet_libraries() -> None:
+    """Keep off the terminal what libraries log of failures that are told there in sentences: py4j writes a traceback by the
+    root logger when Spark's process is gone.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def show(failure: IngestError) -> None:

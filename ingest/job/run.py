@@ -9,18 +9,18 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
 from ingest.job import spark_session
-from ingest.job.stream_failure import again, spark_died
+from ingest.job.run_end import told
+from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
 from ingest.kafka import broker
 from ingest.kafka.prefetch import Ahead
@@ -31,6 +31,7 @@ from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.location import is_local
 from ingest.lake.files.storage import files_at
 from ingest.model.epochs import newest_number
+from ingest.model.errors import IngestError
 from ingest.model.names import lease_path
 from ingest.model.topics import TableId
 from ingest.observe.observer import Observer, observed
@@ -63,6 +64,7 @@ class Run:
     only_replay: bool = False
     """Take in what waits in quarantine, and nothing else."""
     _stop: threading.Event = field(default_factory=threading.Event)
+    _spark: SparkSession | None = None
 
     def execute(
         self, *, once: bool = False, standby: bool = False, from_beginning: bool = False
@@ -71,40 +73,41 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         durability.switch(on=self.pipeline.lake.sync)
-        captured = refuse_unfit(self.pipeline)
-        spark: SparkSession | None = None
-        if standby or not is_local(self.pipeline.lake.path):
-            # A standby has Spark warm before it is needed; a lake that is not on this machine's
-            # disk is reached through Spark.
-            spark = self._start_spark()
-        lease = Lease(files_at(lease_path(self.pipeline.lake.path)), self.say)
+        lake = self.pipeline.lake.path
         try:
-            term = lease.acquire(standby=standby, stop=self._stop)
-            if term is None:
-                return
-            with observed(self.pipeline, self.log, term.number, self.say) as observer:
-                self._hold(
-                    lease,
-                    term,
-                    captured,
-                    spark,
-                    observer,
-                    once=once,
-                    from_beginning=from_beginning,
-                )
+            with told(self.log, lake):
+                captured = refuse_unfit(self.pipeline)
+                if standby or not is_local(lake):
+                    # A standby has Spark warm before it is needed; a lake that is not on this machine's
+                    # disk is reached through Spark.
+                    self._start_spark()
+                lease = Lease(files_at(lease_path(lake)), self.say)
+                try:
+                    term = lease.acquire(standby=standby, stop=self._stop)
+                    if term is None:
+                        return
+                    with (
+                        observed(self.pipeline, self.log, term.number, self.say) as observer,
+                        told(self.log, lake),  # inside, since the observer tells why a run ends
+                    ):
+                        self._hold(
+                            lease,
+                            term,
+                            captured,
+                            observer,
+                            once=once,
+                            from_beginning=from_beginning,
+                        )
+                finally:
+                    lease.release()
         finally:
-            lease.release()
-            active = SparkSession.getActiveSession() or spark
-            if active is not None:
-                with suppress(Py4JError, ConnectionRefusedError):  # it is gone already
-                    active.stop()
+            spark_session.end(self._spark)
 
     def _hold(
         self,
         lease: Lease,
         term: Term,
         captured: Sequence[TableId],
-        spark: SparkSession | None,
         observer: Observer,
         *,
         once: bool,
@@ -126,7 +129,7 @@ class Run:
                 ahead.begin({self.pipeline.topic(table) for table in plain})
             # Where all tables are such, Spark has little to compute.
             short = once and bool(plain) and plain.issuperset(captured)
-            spark = spark or self._start_spark(short=short)
+            spark = self._spark or self._start_spark(short=short)
             if once:
                 await_delivery(connector, supervisor, target, stop=self._stop, say=self.say)
             committer = Committer(term.number, lease.refuse_lost)
@@ -161,12 +164,12 @@ class Run:
         while True:
             try:
                 ended = streaming.stream(from_beginning=from_beginning)
-            except (Py4JNetworkError, ConnectionRefusedError):
-                raise spark_died(self.log) from None
-            except Exception as failure:  # noqa: BLE001 (each start is decided from facts, whatever failed)
-                if isinstance(failure, Py4JError) and spark_session.has_died(streaming.spark):
-                    raise spark_died(self.log) from None  # in the middle of a call
+            except IngestError as failure:
                 ended = again(failure, self.log)
+            except Exception as failure:
+                if spark_session.has_died(failure):
+                    raise  # nothing can be begun anew inside this process
+                ended = again(failure, self.log, self.pipeline.lake.path)
             if ended is None or self._stop.is_set():
                 return
             tries = 1 if streaming.applied else tries + 1
@@ -189,7 +192,8 @@ class Run:
 
     def _start_spark(self, *, short: bool = False) -> SparkSession:
         self.say("starting Spark …")
-        return spark_session.for_pipeline(self.pipeline, self.log, short=short)
+        self._spark = spark_session.for_pipeline(self.pipeline, self.log, short=short)
+        return self._spark
 
     def _read_in_driver(
         self, captured: Sequence[TableId], keyed: Collection[TableId]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
@@ -143,7 +148,34 @@ def _stderr_into(log: Path) -> Iterator[None]:
         os.close(file)
 
 
-def has_died(session: SparkSession) -> bool:
-    """True when the JVM behind a session, a child process of ours, is gone."""
-    process = getattr(session.sparkContext._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+_LOST = (Py4JError, ConnectionError, EOFError)
+"""What a call raises whose answer never comes. ``Py4JJavaError``, one of the first, is an answer."""
+
+_ENDS_WITHIN = 5.0
+"""Seconds that a process may take from closing its connections to its end."""
+
+
+def has_died(failure: BaseException) -> bool:
+    """True when the JVM, a child process of ours, is gone, of which ``failure`` may be the first sign: its connections close a
+    moment before it can be seen to have ended.
+    """
+    if isinstance(failure, PySparkRuntimeError) and "JAVA_GATEWAY_EXITED" in str(failure):
+        return True  # it has not even come to listen
+    lost = isinstance(failure, _LOST) and not isinstance(failure, Py4JJavaError)
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return lost  # it was about to be heard for the first time
+    try:
+        process.wait(_ENDS_WITHIN if lost else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def end(session: SparkSession | None) -> None:
+    """Stop Spark, as far as it is there: how a run has ended is not to be hidden by how Spark ends."""
+    if session is None:
+        return
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own, that it is gone already
+        session.stop()

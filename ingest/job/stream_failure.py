@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.lake.files.disk_failure import of_disk
 from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.model.reasons import Reason
@@ -31,9 +32,9 @@ class Again:
     """The reason in one word, for machines: the failure's own text may hold values of rows."""
 
 
-def again(failure: Exception, log: Path) -> Again:
+def again(failure: Exception, log: Path, lake: str = "") -> Again:
     """Every start is decided from facts and repeats nothing, so a failure is no reason to wait for
-    a human, known or not; only an error of ours, which says what to do, is.
+    a human, known or not; only an error of ours, which says what to do, is. ``lake``: its path.
 
     Raises the failure if it is one of ours that neither a new decision nor time mends.
     """
@@ -45,6 +46,9 @@ def again(failure: Exception, log: Path) -> Again:
         if not failure.may_pass:
             raise failure
         return Again(failure.what.rstrip("."), failure, code=failure.code)
+    if disk := of_disk(failure, lake):  # somebody may make room, or old versions go
+        written(failure, log)
+        return Again(disk.what.rstrip("."), disk, code=disk.code)
     lasting = isinstance(failure, _LASTING) and not isinstance(failure, PySparkException)
     error = _unexpected(failure, log) if lasting else _translated(failure, log)
     return Again(error.what.rstrip("."), error, lasting, error.code)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.config.pipeline_file import Pipeline
+from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import Again, again
 from ingest.job.stream_guard import StreamGuard
 from ingest.kafka import broker, record_stream
@@ -119,10 +122,9 @@ class Streaming:
                     )
             return ended
         finally:
-            batches.close()
-            log.close()
-            schemas.close()
-            requests.close()
+            for part in (batches, log, schemas, requests):
+                with suppress(Exception):  # how a client leaves hides nothing that ended the query
+                    part.close()
 
     def _decided(self, start: Start) -> None:
         self.observer.decided(
@@ -138,9 +140,8 @@ class Streaming:
         lease decides nothing any more, whatever it failed by.
         """
         self.committer.refuse_lost()
-        self.committer.begin_anew(batches.newest.versions if batches.newest else {})
         places = broker.partitions(self.pipeline)
-        return gather_facts.gather(
+        facts = gather_facts.gather(
             self.spark,
             self.pipeline,
             places,
@@ -148,6 +149,9 @@ class Streaming:
             barred=batches.barred(),
             streamed=batches.streamed(),
         )
+        published = batches.newest.versions if batches.newest else {}
+        self.committer.begin_anew(facts.versions, published)
+        return facts
 
     def _take_again(self, facts: StartFacts, batches: Batches) -> None:
         """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now."""
@@ -218,10 +222,11 @@ class Streaming:
             if not self.stop.is_set():
                 guard.failure = guard.failure or failure
         finally:
-            if query.isActive:
-                guard.close()
-                query.stop()
-        return again(guard.failure, self.log) if guard.failure else None
+            guard.close()  # also where Spark is gone: its last batch may still be writing, without it
+            _end(query)
+        if guard.failure is None:
+            return None
+        return again(guard.failure, self.log, self.pipeline.lake.path)
 
     def _between(self, guard: StreamGuard, batches: Batches) -> None:
         with guard.between() as mine:
@@ -232,6 +237,16 @@ class Streaming:
             except IngestError as failure:
                 if not failure.may_pass:  # a server is away: nothing depends on when
                     raise
+
+
+def _end(query: StreamingQuery) -> None:
+    """Stop a query that has not ended. With Spark's process it has, and what is raised then is not to hide why."""
+    try:
+        if query.isActive:
+            query.stop()
+    except (Py4JError, OSError) as failure:
+        if not has_died(failure):
+            raise
 
 
 def _logged(query: StreamingQuery) -> int:

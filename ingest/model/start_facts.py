@@ -141,3 +141,8 @@ class StartFacts:
     """Tables that a policy still holds before a DDL."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Path to version, of all that is there."""
+        return {one.path: one.version for one in self.lake if one.version is not None}

@@ -2,21 +2,24 @@
 
 ``connector.state`` says RUNNING when its task has failed, and even the task says RUNNING after its
 binlog connection is gone (seen with Debezium 3.6). So three facts are gathered (task state, whether the
-server has a binlog stream of ours, whether a snapshot is under way) and ``diagnose`` decides.
+server has a binlog stream of ours, whether a snapshot is under way) and ``diagnose`` decides;
+``connector_news`` says what a person is told of it.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from ingest.model.errors import Exit, IngestError
 from ingest.model.position import Position
 from ingest.source import mysql
 from ingest.source.connector import Connector, Status, is_snapshotting, streaming_position
+from ingest.source.connector_news import Look, News, delivers, told
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""
@@ -33,9 +36,9 @@ _BACKOFF = (0.0, 5.0, 15.0, 30.0, 60.0)
 
 @dataclass(frozen=True)
 class Facts:
-    """One look. ``streams``: binlog streams of our user, None when MySQL cannot be asked.
+    """One look. ``streams``: binlog streams of our user, None when MySQL cannot be asked, of which ``unasked`` says why.
     ``silent_seconds``: how long none has been there; ``unknown_seconds``: how long Connect has not
-    known the connector.
+    known the connector. ``offset``: what Connect has stored of how far it is.
     """
 
     status: Status | None
@@ -43,6 +46,13 @@ class Facts:
     streams: int | None
     silent_seconds: float
     unknown_seconds: float = 0.0
+    unasked: str = ""
+    offset: Mapping[str, Any] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """What Connect says; it may stand still all the same."""
+        return self.status is not None and self.status.task == "RUNNING"
 
 
 class Action(Enum):
@@ -167,8 +177,20 @@ def diagnose(facts: Facts) -> Diagnosis:
     return Diagnosis(Action.NONE)
 
 
+def look_of(facts: Facts, diagnosis: Diagnosis, now: float, restarts: int = 0) -> Look:
+    """What of one look matters for what is told. Where MySQL cannot be asked, nobody knows whether records come."""
+    return Look(
+        now,
+        wrong=tuple(filter(None, (facts.unasked, diagnosis.sentence))),
+        runs=facts.runs,
+        streams=bool(facts.streams) and not facts.snapshotting,
+        place=facts.offset if facts.snapshotting else None,
+        restarts=restarts,
+    )
+
+
 class Supervisor:
-    """Looks at a connector now and then, says what is wrong once, restarts with backoff."""
+    """Looks at a connector now and then, tells what is wrong (``connector_news``), restarts with backoff."""
 
     def __init__(self, connector: Connector, say: Callable[[str], None], epoch: int = 0) -> None:
         self._connector = connector
@@ -180,7 +202,7 @@ class Supervisor:
         self._unknown_since: float | None = None
         self._restarts = 0
         self._next_restart = 0.0
-        self._said = ""
+        self._news = News()
         self._tried: dict[str, float] = {}
 
     def look(self) -> None:
@@ -190,16 +212,19 @@ class Supervisor:
             return
         self._next_look = now + LOOK_EVERY
         try:
-            diagnosis = diagnose(self._facts(now))
+            facts = self._facts(now)
         except IngestError as failure:  # Connect away: changes wait in MySQL, the job goes on
-            self._tell(failure.what)
+            self._tell(Look(now, (failure.what,), restarts=self._restarts))
             return
+        diagnosis = diagnose(facts)
+        look = look_of(facts, diagnosis, now, self._restarts)
+        self._tell(look)
         try:
             self._act(diagnosis, now)
         except IngestError as failure:
             if not failure.may_pass:
                 raise
-            self._tell(failure.what)
+            self._tell(replace(look, wrong=(*look.wrong, failure.what)))
 
     def _act(self, diagnosis: Diagnosis, now: float) -> None:
         if diagnosis.action is Action.STOP and not self._is_worth_a_try(diagnosis, now):
@@ -211,16 +236,10 @@ class Supervisor:
                 exit_code=Exit.FAILED,
             )
         if diagnosis.action is Action.RESTART:
-            self._tell(diagnosis.sentence)
             self._restart(now)
         elif diagnosis.action is Action.CREATE:
             # Without its stored offset it begins with a snapshot, which takes nothing twice.
-            self._tell(diagnosis.sentence)
             self._connector.apply()
-        elif diagnosis.action is Action.NONE:
-            if self._said:
-                self._say("the connector is delivering again")
-            self._said, self._restarts = "", 0
 
     def streaming(self, *, now: bool = False) -> Position | None:
         """Where in the log the connector is known to stream; None while it takes a snapshot.
@@ -238,7 +257,6 @@ class Supervisor:
         """Once per run: the failure may be of before somebody mended its cause."""
         if diagnosis.remedy not in self._tried:
             self._tried[diagnosis.remedy] = now
-            self._tell(diagnosis.sentence)
             self._restart(now)
         return now - self._tried[diagnosis.remedy] < SETTLED_AFTER
 
@@ -246,12 +264,11 @@ class Supervisor:
         status = self._connector.status()
         offset = self._connector.offset()
         self._streaming = streaming_position(offset, self._epoch)
-        snapshotting = is_snapshotting(offset)
+        snapshotting, unasked = is_snapshotting(offset), ""
         try:
             streams: int | None = mysql.dump_threads(self._connector.pipeline.source)
         except IngestError as failure:
-            streams = None
-            self._tell(failure.what)
+            streams, unasked = None, failure.what
         if streams == 0 and not snapshotting:
             self._silent_since = self._silent_since or now
         else:
@@ -259,19 +276,22 @@ class Supervisor:
         self._unknown_since = (self._unknown_since or now) if status is None else None
         silent = now - self._silent_since if self._silent_since else 0.0
         unknown = now - self._unknown_since if self._unknown_since else 0.0
-        return Facts(status, snapshotting, streams, silent, unknown)
+        return Facts(status, snapshotting, streams, silent, unknown, unasked, offset)
 
     def _restart(self, now: float) -> None:
         if now < self._next_restart:
             return
-        self._say(f"restarting the connector (try {self._restarts + 1})")
+        if self._restarts < len(_BACKOFF):  # later ones are counted in what is told of the trouble
+            self._say(f"restarting the connector (try {self._restarts + 1})")
         self._connector.restart()
         self._silent_since = None
         self._restarts += 1
         pause = _BACKOFF[min(self._restarts, len(_BACKOFF) - 1)]
         self._next_restart = now + pause
 
-    def _tell(self, sentence: str) -> None:
-        if sentence != self._said:
+    def _tell(self, look: Look) -> None:
+        if delivers(self._news.last, look):
+            self._restarts = 0
+        self._news, sentences = told(self._news, look)
+        for sentence in sentences:
             self._say(sentence)
-            self._said = sentence

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 import uuid
 from collections.abc import Iterable
+from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
+from ingest.lake.files import disk_failure
 from ingest.lake.files.location import local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
-from ingest.model.errors import IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.model.names import table_folder
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
+
+_PROBE = 65_536
+"""Bytes: a batch's row of the manifest takes some 20,000, and with less room than that none can be published."""
 
 
 def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
@@ -49,8 +55,8 @@ def refuse_shared_folders(tables: Iterable[topics.TableId]) -> None:
 
 
 def refuse_unwritable(lake: str) -> bool:
-    """Raise when a local lake folder cannot be written; object stores tell at the first write. Returns whether
-    names there that differ in letters' case alone are two.
+    """Raise when a local lake folder cannot be written, or its disk is full; object stores tell at the first write.
+    Returns whether names there that differ in letters' case alone are two.
     """
     folder = local_folder(lake)
     if folder is None:
@@ -59,12 +65,16 @@ def refuse_unwritable(lake: str) -> bool:
     try:
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("", encoding="utf-8")
-        cased = not probe.with_name(probe.name.upper()).exists()
-        probe.unlink()
-        if made:
-            folder.rmdir()
+        try:
+            _write(probe)
+            cased = not probe.with_name(probe.name.upper()).exists()
+        finally:
+            probe.unlink(missing_ok=True)
+            if made:
+                folder.rmdir()
     except OSError as failure:
+        if (disk := disk_failure.found(failure)) and disk.full:
+            raise disk_failure.as_error(disk, lake, Exit.REFUSED) from None
         raise IngestError(
             "E-LAKE-UNWRITABLE",
             f"The lake path {lake} cannot be written: {failure.strerror}.",
@@ -72,6 +82,16 @@ def refuse_unwritable(lake: str) -> bool:
             remedy="correct `lake.path` in the pipeline file, or the folder's permissions.",
         ) from None
     return cased
+
+
+def _write(probe: Path) -> None:
+    """Bytes that cannot be packed, and down to the disk: a file without any can be made on a full one, and some file
+    systems find out late.
+    """
+    with probe.open("wb") as file:
+        file.write(os.urandom(_PROBE))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def refuse_away_lake(pipeline: Pipeline) -> None:

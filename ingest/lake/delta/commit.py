@@ -73,7 +73,8 @@ class Committer:
         no commit, so it leaves no marker either; again it would change nothing again.
 
         Returns whether it ran. Raises :class:`IngestError` when the command ended without leaving
-        its marker, which would mean that something else stood in the session's configuration.
+        its marker, which would mean that something else stood in the session's configuration, and
+        :class:`ForeignCommitError` when somebody else has changed the table, before it or meanwhile.
         """
         place = (table.path, identity.app_id)
         seen, marker = place in self._known, Marker(self.term, *identity.place)
@@ -83,12 +84,10 @@ class Committer:
                 self._keep(table, table.version() - _NEWEST)
             return False
         self.refuse_lost()
-        before = self._continued(table)
+        before = self.continued(table)
         with table.identified(identity.app_id, marker.version, identity.note):
             act()
-        if not (may_do_nothing and table.version() == before):
-            self._refuse_unmarked(table, identity, marker, before)
-            table.read_back(identity.app_id, marker.version, before + 1)
+        self._look_back(table, identity, marker, before, may_do_nothing=may_do_nothing)
         self._known[place] = marker
         self._keep(table, before)
         return True
@@ -103,12 +102,28 @@ class Committer:
             raise LeaseLostError(f"term {held.term} has committed to {table.path}")
         return held.place >= identity.place
 
-    def begin_anew(self, published: Mapping[str, int]) -> None:
-        """Every table is looked at again, and what others did there decided upon. ``published``: by path, the versions
-        that the manifest names; they are lasting.
+    def begin_anew(
+        self, versions: Mapping[str, int] | None = None, published: Mapping[str, int] | None = None
+    ) -> None:
+        """Every table was looked at again and what others did there was decided upon. ``versions``: by path, what was
+        looked at: what others do from there on is noticed, however long a table's next commit is away. ``published``: by
+        path, what the manifest names, which is lasting.
         """
-        self._versions.clear()
-        self._lasting = dict(published)
+        self._versions = dict(versions or {})
+        self._lasting = dict(published or {})
+
+    def continued(self, table: TableHandle) -> int:
+        """The table's version, when nobody else has changed it since our last commit to it, or since it was looked at
+        (:meth:`begin_anew`). Raises :class:`ForeignCommitError`.
+        """
+        known = self._versions.get(table.path)  # first: another thread of ours may commit meanwhile
+        now = table.version()
+        if known is not None and now != known:
+            found = other_writers.since(table, known).foreign if now > known else None
+            if found or now < known:
+                raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
+        self._versions[table.path] = now
+        return now
 
     def fence(self, table: SparkTable, app_id: str) -> None:
         """Put this job's term into a table, keeping its batch and step.
@@ -152,17 +167,7 @@ class Committer:
         start = max(self._lasting.get(table.path, before), -1) + 1
         if start <= now:
             table.make_lasting(start)
-        self._versions[table.path] = self._lasting[table.path] = now
-
-    def _continued(self, table: TableHandle) -> int:
-        """The table's version, when nobody else has changed it since our last commit to it."""
-        now = table.version()
-        known = self._versions.get(table.path, now)
-        if now != known:
-            found = other_writers.since(table, known).foreign if now > known else None
-            if found or now < known:
-                raise ForeignCommitError(table.path, found or Foreign(now, "made again"))
-        return now
+        self._lasting[table.path] = now
 
     def _read_back_again(self, table: TableHandle, identity: Identity) -> None:
         """Whoever made this commit may have died before it was read back."""
@@ -170,17 +175,35 @@ class Committer:
         if held.place == identity.place:
             table.read_back(identity.app_id, held.version)
 
-    def _refuse_unmarked(
-        self, table: TableHandle, identity: Identity, marker: Marker, before: int
+    def _look_back(
+        self,
+        table: TableHandle,
+        identity: Identity,
+        marker: Marker,
+        before: int,
+        *,
+        may_do_nothing: bool,
     ) -> None:
-        for _, actions in table.commits(before + 1):
-            for txn in (action["txn"] for action in actions if "txn" in action):
-                if txn["appId"] == identity.app_id and txn["version"] == marker.version:
-                    return
-        newest = Marker.parse(table.committed(identity.app_id) or 0)
-        if newest.term > self.term:
-            raise LeaseLostError(f"term {newest.term} has committed to {table.path}")
-        raise _unmarked(table, identity)
+        """Whether the commit after version ``before`` is there and is the only one that changed anything.
+
+        Delta lets a MERGE commit behind another's append that came meanwhile: neither has read what the other wrote. So
+        all versions up to the newest are looked at, and no later one is taken for known.
+        """
+        happened = other_writers.since(table, before, identity.app_id)
+        if may_do_nothing and happened.version == before:
+            return
+        marked = (happened.markers or {}).get(identity.app_id) == marker.version
+        if not marked:
+            newest = Marker.parse(table.committed(identity.app_id) or 0)
+            if newest.term > self.term:
+                raise LeaseLostError(f"term {newest.term} has committed to {table.path}")
+            if not may_do_nothing:
+                raise _unmarked(table, identity)
+        if happened.foreign:
+            raise ForeignCommitError(table.path, happened.foreign)
+        self._versions[table.path] = happened.version
+        if marked:
+            table.read_back(identity.app_id, marker.version, before + 1)
 
 
 def _unmarked(table: TableHandle, identity: Identity) -> IngestError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.lake.files import durability
-from ingest.lake.files.storage import LocalFiles
+from ingest.lake.files.storage import PART, LocalFiles
 
 Action = dict[str, Any]
 """A line of a commit, as Delta's protocol has it."""
@@ -105,7 +105,8 @@ def write(table: Path, version: int, actions: Iterable[Action]) -> bool:
 
 def cut(table: Path, keep: int) -> int:
     """Remove the log of versions that have more than ``keep`` after them, from the last checkpoint before
-    them on; returns how many files. Oldest first, so that a crash leaves no hole.
+    them on; returns how many files. Oldest first, so that a crash leaves no hole. So goes what a job was writing when it was
+    killed: a table has one writer, and this is it.
     """
     folder = table / "_delta_log"
     names = sorted(file.name for file in folder.iterdir())
@@ -116,6 +117,9 @@ def cut(table: Path, keep: int) -> int:
     if base:  # what replaces them is on the disk before they go
         durability.files([folder / f"{base:020d}.checkpoint.parquet"])
     old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
+    old += [
+        name for name in names if (left := PART.fullmatch(name)) and _COMMIT.fullmatch(left["of"])
+    ]
     for name in old:
         (folder / name).unlink(missing_ok=True)
     return len(old)

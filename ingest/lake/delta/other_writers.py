@@ -33,26 +33,30 @@ class ForeignCommitError(IngestError):
 @dataclass(frozen=True)
 class Since:
     """What happened to a table after a version: our newest note, what was not ours, and which markers our
-    commits left (app id to ``txnVersion``); None where the log does not hold all of them any more.
+    commits left (app id to ``txnVersion``); None where the log does not hold all of them any more. ``version``: the
+    newest that was looked at.
     """
 
     note: Note | None
     foreign: Foreign | None
-    markers: Mapping[str, int] | None = None
+    markers: Mapping[str, int] | None
+    version: int
 
 
-def since(table: TableHandle, version: int) -> Since:
-    """Look through the versions after ``version``.
+def since(table: TableHandle, version: int, own: str = "") -> Since:
+    """Look through the versions after ``version``. ``own``: an app id that is ours, too, whatever its name.
 
     A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
     """
     note, foreign, ours, markers, whole = None, None, version, dict[str, int](), True
+    newest = version
     for number, actions in table.commits(version + 1):
+        newest = number
         whole = whole and bool(actions)
         for txn in (action["txn"] for action in actions if "txn" in action):
             markers[txn["appId"]] = max(txn["version"], markers.get(txn["appId"], 0))
         info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
-        if _is_ours(actions):
+        if _is_ours(actions, own):
             ours = number if _changes_data(actions) else ours
             try:
                 note = Note.from_json(info.get("userMetadata") or "")
@@ -64,14 +68,12 @@ def since(table: TableHandle, version: int) -> Since:
             foreign = None if undone else Foreign(number, "RESTORE", to)
         elif _changes_data(actions) and info.get("operation") not in _HARMLESS:
             foreign = Foreign(number, str(info.get("operation", "unknown")))
-    return Since(note, foreign, markers if whole else None)
+    return Since(note, foreign, markers if whole else None, newest)
 
 
-def _is_ours(actions: Iterable[Mapping[str, Any]]) -> bool:
-    return any(
-        "txn" in action and action["txn"]["appId"].startswith(f"{APPLICATION}/")
-        for action in actions
-    )
+def _is_ours(actions: Iterable[Mapping[str, Any]], own: str) -> bool:
+    apps = (action["txn"]["appId"] for action in actions if "txn" in action)
+    return any(app == own or app.startswith(f"{APPLICATION}/") for app in apps)
 
 
 def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
@@ -118,23 +118,34 @@ class Scratch:
         False when somebody else has made that.
 
         The files come first: a crash between leaves some that no version names, for VACUUM. They are on the disk, names
-        included, before the log names them. Raises
-        :class:`ScratchGoneError` before any of this where a file is neither here nor one that the table had: no version
-        may name a file that nobody has.
+        included, before the log names them. Raises :class:`ScratchGoneError` before any of this where a file is neither
+        here nor one that the table had: no version may name a file that nobody has.
         """
         table = self._like.folder
         paths = [action["add"]["path"] for action in actions if "add" in action]
         new = [path for path in paths if (self._folder / path).exists()]
         if gone := sorted({*paths} - {*new} - self._like.files.keys()):
             raise ScratchGoneError(self._folder, gone[0], table)
-        for path in new:
-            # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
-            durability.make_folder((table / path).parent)
-            shutil.move(self._folder / path, table / path)
-        durability.files(table / path for path in new)
-        reached("files_written", 0, str(table))
-        done = delta_log.write(table, self._version + 1, actions)
-        if not done:
+        version = self._version + 1
+        try:
             for path in new:
-                (table / path).unlink()
+                # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
+                durability.make_folder((table / path).parent)
+                shutil.move(self._folder / path, table / path)
+            durability.files(table / path for path in new)
+            reached("files_written", 0, str(table))
+            done = delta_log.write(table, version, actions)
+        except OSError:
+            if not delta_log.is_there(table, version):
+                _remove(table, new)  # on a full disk they would take the next try's room
+            raise
+        if not done:
+            _remove(table, new)
         return done
+
+
+def _remove(table: Path, files: Iterable[str]) -> None:
+    """Files that no version names."""
+    for path in files:
+        with suppress(OSError):
+            (table / path).unlink()

@@ -21,12 +21,13 @@ from ingest.lake.engines.delta_rs_limits import (
 )
 from ingest.lake.engines.engine import EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts
+from ingest.lake.files import disk_failure
 from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN, quoted_for_delta_rs
 
 _UNKNOWN_DATA = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
 """What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
-lost lease, another's commit and a full disk are none of these."""
+lost lease and another's commit are none of these, and a full disk, of which delta-rs tells by the same errors, is told apart."""
 
 
 class DeltaRsEngine:
@@ -86,7 +87,7 @@ class DeltaRsEngine:
         """A row that is not there to be removed is Spark's to quarantine, data that is not known Spark's to write."""
         if isinstance(failure, collected_changes.AbsentError):
             return reasons.NOT_THERE.of()
-        if isinstance(failure, _UNKNOWN_DATA):
+        if isinstance(failure, _UNKNOWN_DATA) and disk_failure.found(failure) is None:
             return reasons.COULD_NOT.of(words=str(failure)[:200])
         return None
 

@@ -16,8 +16,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError
+
 from ingest.lake.files.owner import Owner, process
-from ingest.lake.files.storage import Files
+from ingest.lake.files.storage import PART, Files
 from ingest.model.errors import Exit, IngestError
 
 BEAT_EVERY = 2.0
@@ -28,6 +30,9 @@ some seconds must not cost the lease, and a standby must have taken over within 
 
 _RELEASED = "released"
 _UNNAMED = "a job whose file in the lease's folder cannot be read"
+
+_UNWRITABLE = (OSError, Py4JError)
+"""How a disk fails, and Spark, through which a lake beyond this machine is reached."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +108,18 @@ class Lease:
             raise LeaseLostError(str(self._owner(self._newest()) or _UNNAMED))
 
     def release(self) -> None:
-        """Give it back, so that the next job need not wait."""
+        """Give it back, so that the next job need not wait. Where that fails it is said: what ended the run is not to
+        be hidden, and the next job notices by itself that this one is gone.
+        """
         self._ended.set()
         if self._beating:
             self._beating.join(BEAT_EVERY * 2)
         if self._term and not self._lost.is_set():
-            self.files.write(f"{self._term}.beat", _RELEASED)
+            try:
+                self.files.write(f"{self._term}.beat", _RELEASED)
+            except _UNWRITABLE as failure:
+                why = isinstance(failure, OSError) and failure.strerror
+                self.say(f"the lease was not given back: {why or type(failure).__name__}")
 
     def _take(self, number: int, owner: Owner) -> bool:
         if not self.files.create(f"{number}.json", owner.as_json()):
@@ -117,10 +128,19 @@ class Lease:
         self.files.write(f"{number}.beat", "0")
         self._beating = threading.Thread(target=self._keep_beating, daemon=True, name="lease")
         self._beating.start()
-        for old in range(max(1, number - 20), number - 1):  # the newest two tell who was before
-            self.files.delete(f"{old}.json")
-            self.files.delete(f"{old}.beat")
+        self._sweep()
         return True
+
+    def _sweep(self) -> None:
+        """What earlier terms have left, but for the one before, which tells who was: also what holders were writing when
+        they died. Whoever still competes writes for this term or a later one.
+        """
+        for name in self.files.names(""):
+            number = name.partition(".")[0]
+            if not number.isdigit() or int(number) >= self._term:
+                continue
+            if int(number) < self._term - 1 or PART.fullmatch(name):
+                self.files.delete(name)
 
     def _keep_beating(self) -> None:
         count = 0
@@ -131,7 +151,7 @@ class Lease:
                     self._lost.set()
                     return
                 self.files.write(f"{self._term}.beat", str(count))
-            except OSError:  # a full or absent disk: the next commit will say so
+            except _UNWRITABLE:  # the next commit will say so
                 continue
 
     def _stood_still(self, held: int, beat: str, stop: threading.Event, *, standby: bool) -> bool:

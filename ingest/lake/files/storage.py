@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +36,21 @@ class Files(Protocol):
         """Names in a folder; empty when there is no such folder."""
 
 
+PART = re.compile(r"(?P<of>.+)\.[0-9a-f]{12}\.part")
+"""The name under which ``LocalFiles`` writes a file; one that stays is of a process that was killed meanwhile."""
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Path]:
+    """Such a name, of which nothing is left whatever happens: on a full disk each try would leave an empty file."""
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        yield part
+    finally:
+        with suppress(OSError):  # it has another name by now, or the disk does not even let go
+            part.unlink()
+
+
 class LocalFiles:
     """The same on this machine's disk, without Spark. What ``create`` and ``write`` have made outlasts a power cut."""
 
@@ -51,25 +68,23 @@ class LocalFiles:
         """Write under another name, then rename over."""
         path = self._root / name
         durability.make_folder(path.parent)
-        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text, encoding="utf-8")
-        durability.contents(part)
-        part.replace(path)
+        with _part_of(path) as part:
+            part.write_text(text, encoding="utf-8")
+            durability.contents(part)
+            part.replace(path)
         durability.names(path.parent)
 
     def create(self, name: str, text: str) -> bool:
         """Make it under another name, then link: the name appears with its whole text or not."""
         path = self._root / name
         durability.make_folder(path.parent)
-        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
-        part.write_text(text, encoding="utf-8")
-        durability.contents(part)
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            return False
-        finally:
-            part.unlink()
+        with _part_of(path) as part:
+            part.write_text(text, encoding="utf-8")
+            durability.contents(part)
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                return False
         durability.names(path.parent)
         return True
 

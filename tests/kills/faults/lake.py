@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from deltalake import DeltaTable
 
 from ingest.model.manifest import Entry
-from tests.kills.faults.act import command, expect, fault, restart, said, stop, versions
+from tests.kills.faults.act import another, command, expect, fault, restart, said, stop, versions
 from tests.kills.lab import Lab
 
 
@@ -128,3 +131,64 @@ def from_the_beginning(lab: Lab) -> str:
 def _caught_up(lab: Lab, batch: int) -> bool:
     entry: Entry | None = lab.entry()
     return entry is not None and entry.batch_id > batch + 1
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[bool]:
+    """A disk of 64 MB there; False where this user may mount none."""
+    folder.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(filler: Path) -> None:
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+
+
+def _refuse_parts(lab: Lab) -> None:
+    left = [str(one) for one in lab.lake.rglob("*.part")]
+    expect(not left, f"left behind: {left}")
+
+
+@fault
+def disk_full(lab: Lab) -> str:
+    """Full under a job and freed, full until the job's tries are spent, full at a start."""
+    full = "No space left on device"
+    with _small_disk(lab.folder / "small" / "lake") as mounted:
+        if not mounted:
+            return "NOT RUN: this user may mount no disk"
+        with another(lab, "small") as other:
+            filler, before = other.lake / "filler", len(said(other))
+            _fill(filler)
+            other.change()
+            other.until(lambda: full in said(other)[before:], "noticing that the disk is full")
+            time.sleep(8)  # some beats of the lease
+            filler.unlink()
+            other.until_equal(300)
+            _refuse_parts(other)
+            job = other.job
+            assert job is not None
+            before = len(said(other))
+            _fill(filler)
+            other.change()
+            status = job.process.wait(300)
+            other.job = None
+            told = said(other)[before:]
+            expect(
+                status == 4 and "E-DISK-FULL" in told and full in told, f"{status}: {told[-800:]}"
+            )
+            expect("Traceback" not in told, told[-3000:])
+            done = command(other, "run", str(other.file), "--once", check=False)
+            expect(done.returncode == 2 and "E-DISK-FULL" in done.stderr, done.stderr)
+            expect(full in done.stderr and "Traceback" not in done.stderr, done.stderr)
+            filler.unlink()
+            restart(other)
+            _refuse_parts(other)
+    return "equal after each; it was said what is full"

@@ -6,10 +6,13 @@ import os
 import re
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from ingest.demo.job import Job
-from tests.kills.faults.act import command, expect, fault, restart, said, versions
+from tests.kills.faults.act import command, expect, fault, restart, said, stop, versions
 from tests.kills.lab import Lab
 
 
@@ -69,6 +72,47 @@ def killed_inside_a_commit(lab: Lab) -> str:
         restart(lab)
     expect(inside, f"never inside a commit in {tries} tries")
     return f"equal; inside {inside} of {tries} times"
+
+
+def _kill_java(lab: Lab, job: Job) -> None:
+    """SIGKILL to the first of the job's Java processes that there is, and to nothing else."""
+
+    def killed() -> bool:
+        for child in psutil.Process(job.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # the one that only writes Spark's command line
+                if child.name() == "java":
+                    child.kill()
+                    return True
+        return False
+
+    lab.until(killed, "a Java to kill")
+
+
+@fault
+def spark_killed(lab: Lab) -> str:
+    """Spark's process alone, as the kernel kills it for want of memory: in a batch, between two, at its start."""
+    for moment in ("in a batch", "between two", "at its start"):
+        job, before = lab.job, len(said(lab))
+        if moment == "in a batch":
+            lab.arm(f"table_committed~{lab.name}.bag")
+            lab.change()
+            lab.until_reached()
+        elif moment == "at its start":
+            stop(lab)
+            job = lab.start()
+        assert job is not None
+        _kill_java(lab, job)
+        lab.disarm()
+        status = job.process.wait(120)
+        lab.job = None
+        told = said(lab)[before:]
+        expect(
+            status == 4 and told.count("E-SPARK-DIED") == 1, f"{moment}: {status}: {told[-800:]}"
+        )
+        expect("Traceback" not in told, f"{moment}: {told[-3000:]}")
+        lab.change()
+        restart(lab)
+    return "equal after each, which ended with E-SPARK-DIED"
 
 
 @fault

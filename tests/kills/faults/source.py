@@ -69,6 +69,42 @@ def mysql_restarted(lab: Lab) -> str:
     return "equal"
 
 
+_AGAIN = "the connector is delivering again"
+
+
+@fault
+def mysql_away_for_a_while(lab: Lab) -> str:
+    """Nobody says that records come while MySQL is away or refuses the password; once they do, it is said once."""
+    password = lab.stack.mysql().secret(PIPELINE).read_text()
+
+    def change_to(other: str) -> None:
+        user = f"'{PIPELINE}'@'127.0.0.1'"
+        lab.sql("SET sql_log_bin = 0", f"ALTER USER {user} IDENTIFIED BY '{other}'")
+
+    child = lab.stack.children["mysql"].process()
+    assert child is not None
+    for what, away, back in (
+        ("cannot be reached", child.terminate, lambda: lab.stack.up({})),
+        (
+            "does not accept the password",
+            lambda: change_to("another-1"),
+            lambda: change_to(password),
+        ),
+    ):
+        before = len(said(lab))
+        away()
+        time.sleep(40)
+        told = said(lab)[before:]
+        expect(what in told and _AGAIN not in told, told)
+        back()
+        lab.change()
+        lab.until(lambda start=before: _AGAIN in said(lab)[start:], "saying so", 120)
+        lab.until_equal(300)
+        told = said(lab)[before:]
+        expect(told.count(_AGAIN) == 1 and told.count(what) <= 5, told)
+    return "equal after each; its end was said once"
+
+
 @fault
 def failover(lab: Lab) -> str:
     """A real replica takes over, with a log of its own: a new epoch, nothing lost, nothing twice."""

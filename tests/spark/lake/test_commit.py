@@ -8,6 +8,7 @@ from deltalake import DeltaTable as DeltaLake
 from deltalake import write_deltalake
 
 from ingest.lake.delta.commit import Committer, Identity, sibling
+from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
 from ingest.model.names import Marker
@@ -62,6 +63,41 @@ def test_a_command_in_another_session_leaves_no_marker_and_is_an_error(table):
     other = SparkTable(sibling(table.session), table.path)
     with pytest.raises(IngestError, match="without its marker"):
         Committer().once(table, Identity("a", 1), delete(other, 0))
+
+
+def in_the_middle(table, act, number):
+    """A DELETE by Spark, before which, in the same commit of ours, something else happens to the table."""
+
+    def both():
+        act()
+        delete(table, number)()
+
+    return both
+
+
+def test_what_another_adds_in_the_middle_of_a_commit_by_spark_is_not_taken_for_known(table):
+    def append():
+        write_deltalake(table.path, pa.table({"id": pa.array([9], pa.int64())}), mode="append")
+
+    committer = Committer()
+    with pytest.raises(ForeignCommitError, match="WRITE, version 1"):
+        committer.once(table, Identity("a", 1), in_the_middle(table, append, 0))
+    committer.begin_anew({table.path: table.version()})
+    assert committer.once(table, Identity("a", 2), delete(table, 1))
+    append()
+    with pytest.raises(ForeignCommitError, match="WRITE"):
+        committer.continued(table)
+
+
+def test_files_put_together_in_the_middle_of_a_commit_by_spark_change_no_row(table):
+    def optimize():
+        DeltaLake(table.path).optimize.compact()
+
+    table.session.range(5, 8).write.format("delta").mode("append").save(table.path)
+    committer = Committer()
+    assert committer.once(table, Identity("a", 1), in_the_middle(table, optimize, 0))
+    assert ids(table) == [1, 2, 5, 6, 7]
+    assert committer.continued(table) == table.version()
 
 
 def test_threads_with_sessions_of_their_own_never_commit_under_each_other_s_identity(

@@ -90,7 +90,7 @@ class Lake:
         )
 
         def look():
-            committer.begin_anew({})
+            committer.begin_anew()
             return gather_facts.gather(self.spark, pipeline, kafka)
 
         over = upgrade.Upgrade(

@@ -1,5 +1,8 @@
 """Whatever ends a command, the terminal gets a sentence and scripts get an exit code."""
 
+import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,25 @@ def test_a_failure_that_nobody_expected_is_a_sentence_and_its_traceback_stands_i
         assert words in said
     assert "Traceback" not in said
     assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+def test_a_full_disk_is_told_as_one_by_every_command(capsys):
+    with pytest.raises(typer.Exit) as ended:
+        fails(OSError(errno.ENOSPC, "No space left on device", "/logs/x"))
+    assert ended.value.exit_code == Exit.FAILED
+    assert "E-DISK-FULL  The disk of /logs/x is full: No space left" in capsys.readouterr().err
+
+
+def test_what_libraries_log_of_failures_does_not_come_to_the_terminal():
+    """py4j does so by the root logger, which then prints."""
+    program = (
+        "import contextlib, logging, sys; from ingest.cli.app import main\n"
+        "sys.argv = ['ingest', '--version']\n"
+        "with contextlib.suppress(SystemExit):\n    main()\n"
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    logging.exception('Exception while sending')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stderr, done.stdout.split()[0]) == ("", "ingest")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import json
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkValueError
+from deltalake.exceptions import DeltaError
+from pyspark.errors import PySparkRuntimeError, PySparkValueError
 
 from ingest.batch.micro_batch import StaleCheckpointError
 from ingest.job.stream_failure import again
@@ -74,3 +75,22 @@ def test_a_failure_of_spark_s_is_tried_longer_than_one_of_ours(log):
     assert not again(RuntimeError("away"), log).lasting
     assert not again(OSError(28, "No space left on device"), log).lasting
     assert not again(PySparkValueError("x"), log).lasting
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        OSError(28, "No space left on device"),
+        DeltaError("Unable to copy data to file: No space left on device (os error 28)"),
+        PySparkRuntimeError(
+            "at x\nCaused by: java.io.IOException: No space left on device\n\tat y"
+        ),
+    ],
+)
+def test_a_full_disk_may_pass_and_says_so_where_it_does_not(failure, log, tmp_path):
+    ended = again(failure, log, str(tmp_path))
+    assert not ended.lasting
+    assert ended.reason == f"The lake's disk is full ({tmp_path}): No space left on device"
+    assert (ended.code, ended.error.code) == ("E-DISK-FULL", "E-DISK-FULL")
+    assert ended.error.exit_code == Exit.FAILED
+    assert "No space left" in log.read_text(encoding="utf-8")

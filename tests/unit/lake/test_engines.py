@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError
 
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.workspace import ScratchGoneError
@@ -101,6 +102,7 @@ def test_where_it_turns_out_not_to_be_able_to_the_last_one_merges(
         LeaseLostError("term 2"),
         OSError("no space left"),
         ScratchGoneError(Path("scratch"), "a file", Path("t")),
+        DeltaError("Unable to copy data to file: No space left on device (os error 28)"),
     ],
 )
 def test_a_failure_of_the_run_is_nobody_else_s_to_try_again(merging, lake, monkeypatch, failure):

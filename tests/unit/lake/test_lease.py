@@ -10,12 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 
 from ingest.lake.files import lease as module
 from ingest.lake.files.lease import Lease, LeaseLostError
 from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.errors import IngestError
+from tests.support.disk import no_room
 
 NOBODY = 2**22 + 1
 """No process has this id: Linux has none above 2^22."""
@@ -209,6 +211,65 @@ def acquire_refused(make):
     with pytest.raises(IngestError):
         acquire(make())
     return True
+
+
+def test_what_earlier_holders_were_writing_when_they_died_goes_and_a_competitor_s_stays(
+    make, tmp_path
+):
+    _held_by(tmp_path, replace(Owner.this_process(), pid=2**22 + 1))
+    (tmp_path / "1.beat").rename(tmp_path / "4.beat")
+    (tmp_path / "1.json").rename(tmp_path / "4.json")
+    left = [
+        "2.json",
+        "3.beat",
+        "3.beat.part",
+        "3.beat.0123456789ab.part",
+        "4.beat.0123456789ab.part",
+    ]
+    mine = ["5.json.0123456789ab.part", "6.json.0123456789ab.part"]
+    for name in (*left, *mine):
+        (tmp_path / name).write_text("")
+    assert acquire(make()).number == 5
+    names = {one.name for one in tmp_path.iterdir()}
+    assert names == {"4.json", "4.beat", "5.json", "5.beat", *mine}
+
+
+def test_a_lease_that_cannot_be_given_back_hides_nothing_and_is_said(tmp_path):
+    said = []
+    lease = Lease(LocalFiles(str(tmp_path)), said.append)
+    acquire(lease)
+    with no_room():
+        lease.release()
+    assert said == ["the lease was not given back: File too large"]
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_beat_that_cannot_be_written_leaves_nothing_behind_and_the_next_one_is(make, tmp_path):
+    lease = make()
+    with no_room():
+        with pytest.raises(OSError, match="File too large"):
+            acquire(lease)
+        assert not list(tmp_path.glob("*.part"))
+    assert acquire(lease).number == 1
+
+
+def test_a_lease_beyond_this_machine_survives_spark_s_death(monkeypatch):
+    class Gone:
+        """Spark is gone, through which the files were reached."""
+
+        def names(self, folder):
+            raise Py4JError("An error occurred while calling o7.exists")
+
+        def write(self, name, text):
+            raise Py4JError("An error occurred while calling o7.create")
+
+    said = []
+    lease = Lease(Gone(), said.append, 3)
+    ended = iter([False, False, True])
+    monkeypatch.setattr(lease._ended, "wait", lambda _: next(ended))
+    lease._keep_beating()
+    lease.release()
+    assert said == ["the lease was not given back: Py4JError"]
 
 
 def test_of_many_at_once_one_gets_the_lease(make, monkeypatch):

@@ -1,10 +1,14 @@
 """What is refused before anything is started."""
 
+import errno
+
 import pytest
 
-from ingest.model.errors import IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
+from ingest.start import preflight
 from ingest.start.preflight import refuse_shared_folders, refuse_unwritable
+from tests.support.disk import no_room
 
 
 def test_whether_the_lake_s_disk_tells_letters_case_apart_is_looked_at(tmp_path):
@@ -14,6 +18,26 @@ def test_whether_the_lake_s_disk_tells_letters_case_apart_is_looked_at(tmp_path)
     assert refuse_unwritable(str(tmp_path)) is two
     assert refuse_unwritable(f"file://{tmp_path}/new") is two
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("lake", [".", "new"])
+def test_a_disk_that_takes_names_and_no_bytes_is_refused_and_nothing_is_left_on_it(tmp_path, lake):
+    with no_room(), pytest.raises(IngestError) as refused:
+        refuse_unwritable(str(tmp_path / lake))
+    assert (refused.value.code, refused.value.exit_code) == ("E-LAKE-UNWRITABLE", Exit.REFUSED)
+    assert "File too large" in refused.value.what
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_refused_as_one(tmp_path, monkeypatch):
+    def write(probe):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(preflight, "_write", write)
+    with pytest.raises(IngestError) as refused:
+        refuse_unwritable(str(tmp_path))
+    assert (refused.value.code, refused.value.exit_code) == ("E-DISK-FULL", Exit.REFUSED)
+    assert refused.value.what == f"The lake's disk is full ({tmp_path}): No space left on device."
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""`commit`: what others do to a table before a commit of ours, behind it or in the middle of it is noticed.
+
+delta-rs makes a commit at whatever version is next, as Spark does: another's append in between is no conflict to either.
+"""
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.other_writers import ForeignCommitError
+from ingest.model.errors import IngestError
+from ingest.model.names import Marker
+from tests.support.direct_lake import DirectLake
+
+APP = "ingest/p/c/d.t/mirror"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    made = DirectLake(tmp_path, {"id": pa.int64()})
+    made.append({"id": [1, 2]})
+    return made
+
+
+def by_another(lake):
+    write_deltalake(str(lake.path), lake.rows({"id": [9]}), mode="append")
+
+
+def ours(lake, identity, term=1):
+    """A commit of ours at whatever version is next, as Spark makes it."""
+    marker = Transaction(identity.app_id, Marker(term, *identity.place).version)
+    properties = CommitProperties(app_transactions=[marker])
+    rows = lake.rows({"id": [3]})
+    write_deltalake(str(lake.path), rows, mode="append", commit_properties=properties)
+
+
+def committed(lake, *acts, committer=None, batch=7, **how):
+    """One commit, in the middle of which all of this happens; ``ours`` is ours."""
+    identity = Identity(APP, batch)
+
+    def act():
+        for one in acts:
+            one(lake, identity) if one is ours else one(lake)
+
+    made = committer or Committer(1)
+    made.once(lake.table, identity, act, **how)
+    return made
+
+
+def optimize(lake):
+    DeltaTable(lake.path).optimize.compact()
+
+
+def set_a_property(lake):
+    DeltaTable(lake.path).alter.set_table_properties({"delta.appendOnly": "false"})
+
+
+@pytest.mark.parametrize("acts", [(by_another, ours), (ours, by_another)], ids=["before", "after"])
+def test_what_another_adds_in_the_middle_of_our_commit_is_not_taken_for_known(lake, acts):
+    with pytest.raises(ForeignCommitError, match="WRITE"):
+        committed(lake, *acts)
+
+
+@pytest.mark.parametrize("harmless", [optimize, set_a_property])
+def test_what_changes_no_row_may_come_in_the_middle_of_our_commit(lake, harmless):
+    lake.append({"id": [4]})
+    committer = committed(lake, harmless, ours, harmless)
+    assert committer.continued(lake.table) == DeltaTable(lake.path).version()
+
+
+def test_a_restore_to_before_our_commit_is_noticed_and_one_that_keeps_it_is_none(lake):
+    def back(to):
+        return lambda lake: DeltaTable(lake.path).restore(to)
+
+    at = lake.table.version()
+    committed(lake, ours, set_a_property, back(at + 1))
+    with pytest.raises(ForeignCommitError, match="RESTORE, version"):
+        committed(lake, ours, back(at + 3), batch=8)
+
+
+def test_a_commit_that_changes_nothing_hides_nobody_else_s(lake):
+    assert committed(lake, may_do_nothing=True)
+    committed(lake, set_a_property, may_do_nothing=True)
+    with pytest.raises(ForeignCommitError, match="WRITE"):
+        committed(lake, by_another, may_do_nothing=True)
+
+
+def test_a_command_without_its_marker_is_an_error_whatever_others_did_meanwhile(lake):
+    for acts in ((), (by_another,)):
+        with pytest.raises(IngestError, match="without its marker"):
+            committed(lake, *acts)
+
+
+def test_what_another_does_between_a_start_s_look_and_our_first_commit_is_noticed(lake):
+    committer = Committer(1)
+    committer.begin_anew({lake.table.path: lake.table.version()})
+    by_another(lake)
+    with pytest.raises(ForeignCommitError, match="WRITE"):
+        committed(lake, ours, committer=committer)
+
+
+def test_what_another_does_behind_our_commit_is_no_version_that_a_batch_publishes(lake):
+    committer = committed(lake, ours)
+    by_another(lake)
+    for _ in range(2):
+        with pytest.raises(ForeignCommitError, match="WRITE"):
+            committer.continued(lake.table)
+
+
+def test_once_it_was_decided_upon_another_s_commit_is_known(lake):
+    committer = committed(lake, ours)
+    by_another(lake)
+    committer.begin_anew({lake.table.path: lake.table.version()})
+    committed(lake, ours, committer=committer, batch=8)
