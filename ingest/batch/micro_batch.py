@@ -39,7 +39,7 @@ from ingest.model.epochs import Epoch
 from ingest.model.errors import of_table
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, Gap, Kind
-from ingest.model.names import app_id
+from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.start_facts import Note
@@ -204,7 +204,9 @@ class Batches:
 
     def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:
         """The quarantine's part, then each table's; None where nothing that waits can be applied yet."""
-        identity = self._identity("quarantine", note.checkpoint_id, note.batch_id, note.as_json())
+        identity = self._identity(
+            Role.QUARANTINE, note.checkpoint_id, note.batch_id, note.as_json()
+        )
         rejects, settled = 0, None
         if read.changes is not None:
             if not note.replay:
@@ -348,7 +350,9 @@ class Batches:
 
     def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
         """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""
-        self._published.add(entry, self._identity("manifest", entry.checkpoint_id, entry.batch_id))
+        self._published.add(
+            entry, self._identity(Role.MANIFEST, entry.checkpoint_id, entry.batch_id)
+        )
         before, self.newest = self.newest, entry
         self._tell(Published(before, entry, frozenset(map(str, in_driver))))
 
@@ -369,6 +373,6 @@ class Batches:
     def _next(self) -> int:
         return (self.newest.batch_id if self.newest else 0) + 1
 
-    def _identity(self, target: str, checkpoint: str, batch_id: int, note: str = "") -> Identity:
-        app = app_id(self.pipeline.name, checkpoint, "_ingest", target)
+    def _identity(self, role: Role, checkpoint: str, batch_id: int, note: str = "") -> Identity:
+        app = app_id(self.pipeline.name, checkpoint, INTERNAL_FOLDER, role)
         return Identity(app, batch_id, 0, note)

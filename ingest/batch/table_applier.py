@@ -26,7 +26,7 @@ from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
-from ingest.model.names import RESERVED_COLUMN, app_id, numbered, quoted
+from ingest.model.names import RESERVED_COLUMN, Role, app_id, numbered, quoted
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import evolution
@@ -35,7 +35,6 @@ from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Applied, Step
 from ingest.targets.target import Target
 
-MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
 
 
@@ -139,7 +138,7 @@ class Applier:
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
         """The ``txnAppId`` under which a table's mirror, its copy in the lake, is committed to."""
-        return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
+        return app_id(self.pipeline.name, checkpoint_id, str(table), Role.MIRROR)
 
     def _step(
         self,

@@ -107,7 +107,7 @@ class LakeFacts:
     """None when there is no such table."""
     id: str = ""
     markers: Mapping[tuple[str, str], Marker] = field(default_factory=dict)
-    """(checkpoint id, target) to the marker of ours, of commits that the manifest does not know at least."""
+    """(checkpoint id, role) to the marker of ours, of commits that the manifest does not know at least."""
     note: Note | None = None
     """The note of our newest commit."""
     foreign: Foreign | None = None

@@ -203,9 +203,18 @@ def _look(
     happened = other_writers.since(log, known)
     # Commits that the manifest knows are of batches that are published; only those after it say more.
     left = table.markers() if happened.markers is None else happened.markers
-    markers = {
-        (parts[1], parts[3]): Marker.parse(version)
-        for app, version in left.items()
-        if (parts := app_id_parts(app)) and parts[0] == pipeline.name
-    }
+    markers = furthest(pipeline.name, left)
     return LakeFacts(name, table.path, version, log.id(), markers, happened.note, happened.foreign)
+
+
+def furthest(pipeline: str, left: Mapping[str, int]) -> dict[tuple[str, str], Marker]:
+    """(checkpoint id, role) to the marker of ours that is furthest on, whoever made it: in the quarantine several tables
+    have one of each. ``left``: app id to ``txnVersion``.
+    """
+    found = dict[tuple[str, str], Marker]()
+    for app, version in left.items():
+        parts = app_id_parts(app)
+        if parts and parts[0] == pipeline:
+            of, marker = (parts[1], parts[3]), Marker.parse(version)
+            found[of] = max(found.get(of, marker), marker, key=lambda one: one.place)
+    return found
