@@ -139,5 +139,7 @@ class StartFacts:
     from_beginning: bool = False
     barred: frozenset[str] = frozenset()
     """Tables that a policy still holds before a DDL."""
+    untaken: frozenset[str] = frozenset()
+    """Tables of the manifest that the pipeline file does not take any more."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""

@@ -25,13 +25,15 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId, captured
-from ingest.observe import fingerprint
+from ingest.observe import fingerprint, left_tables, only_in_lake
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.verdict import (
     BucketSums,
     Difference,
     TableResult,
     Verdict,
     compare_rows,
+    compared,
     differing_buckets,
 )
 from ingest.schema.mysql_types import Column, UnknownType, column_type
@@ -80,9 +82,7 @@ class Audit:
         said = ""
         while True:
             verdict = self._attempt(ledger, connector, deadline)
-            if verdict.outcome in ("equal", "different", "behind"):
-                return verdict
-            if time.monotonic() >= deadline:
+            if verdict.outcome in ("equal", "different") or time.monotonic() >= deadline:
                 return verdict
             if verdict.reason != said:
                 said = verdict.reason
@@ -103,14 +103,16 @@ class Audit:
                 return Verdict("behind", (), shown, reason)
             if _beyond(entry, before):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
+            left = self._only_in_lake(cursor, entry)
+            if waits := self._not_applied(entry, left):
+                return Verdict("behind", (), shown, f"the lake has not applied {waits!r} yet")
             tables = self._tables(cursor, entry)
-            results = tuple(self._compare(cursor, tables))
-        if not any(result.differences for result in results):
-            return Verdict("equal", results, shown)
-        if self._moved(before):
+            results = (*self._compare(cursor, tables), *(one.result for one in left))
+        verdict = compared(results, shown)
+        if not verdict.equal and self._moved(before):
             # A batch that is being applied could look like a difference; look again.
             return Verdict("moving", results, shown, "MySQL was written to during the audit")
-        return Verdict("different", results, shown)
+        return verdict
 
     def _caught_up(
         self, ledger: Ledger, connector: Connector, target: mysql.Reached, deadline: float
@@ -156,6 +158,34 @@ class Audit:
             outlives = self.pipeline.target(table, keyed=bool(names)).outlives
             found.append(_Table(table, columns, key, path, version, live, outlives, note))
         return found
+
+    def _only_in_lake(self, cursor: Cursor, entry: Entry) -> list[OnlyInLake]:
+        """Tables of the manifest that the source does not capture and that still have rows."""
+        patterns, there = self.pipeline.source.tables, mysql.base_tables(cursor)
+        found = []
+        for name, why in only_in_lake.not_captured(entry.tables, patterns, there).items():
+            state, table = entry.tables[name], TableId.parse(name)
+            held = SparkTable(self.session, state.path).describe()
+            if held is None:
+                continue
+            outlives = self.pipeline.target(table, keyed=not held.multiset).outlives
+            live = live_rows(held.target)
+            frame = self._lake_frame(
+                _Table(table, (), (), state.path, held.version, live, outlives)
+            )
+            rules = self.pipeline.rules(table)
+            one = only_in_lake.judged(name, why, frame.count(), state, rules, outlives=outlives)
+            found += [one] if one else []
+        return found
+
+    def _not_applied(self, entry: Entry, left: list[OnlyInLake]) -> str:
+        """A statement by which rows of such a table may still go, once the job applies it; empty for none."""
+        names = [one.name for one in left if not one.keeps]
+        if not names:
+            return ""
+        told = left_tables.told(self.pipeline)
+        waiting = left_tables.not_applied(self.pipeline, entry.tables, told)
+        return next((waiting[name] for name in names if name in waiting), "")[:60]
 
     def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
         lake = self._lake_sums([table for table in tables if not _unread(table)])

@@ -28,7 +28,7 @@ from ingest.model.names import (
     table_folder,
 )
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, captured
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""
@@ -63,6 +63,7 @@ def gather(
         topic_of=topics_of(pipeline, newest, streamed),
         from_beginning=from_beginning,
         barred=barred,
+        untaken=_untaken(newest, pipeline.source.tables),
         ignored={
             name: frozenset(ignored)
             for name in (newest.tables if newest else {})
@@ -89,6 +90,11 @@ def _history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
             sought = {name: to for name, to in sought.items() if name not in here}
         block = ledger.entries(_BLOCK, below=block[-1].batch_id)
     return found
+
+
+def _untaken(newest: Entry | None, patterns: Sequence[str]) -> frozenset[str]:
+    known = {TableId.parse(name) for name in (newest.tables if newest else {})}
+    return frozenset(str(table) for table in known - set(captured(known, patterns)))
 
 
 def shape(pipeline: Pipeline) -> str:
