@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.batch import dropping
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.readers import Reader
@@ -42,6 +43,7 @@ from ingest.model.manifest import Entry, Gap, Kind
 from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
+from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.observe.published import Published
@@ -305,6 +307,8 @@ class Batches:
         if note.cleanup:
             name, below = note.cleanup
             self._settling.clean_up(Cleanup(TableId.parse(name), below), note=note)
+        elif note.drop:
+            self._drop(note, note.drop)
         elif note.replay:
             self._replay(note)
             if self._next == note.batch_id:  # all but its row of the manifest was there
@@ -322,6 +326,18 @@ class Batches:
     def _replay(self, note: Note) -> None:
         if (waiting := self._held.records(note.batch_id)) is not None:
             self._work(waiting[0], note, waiting[1])
+
+    def drop(self, what: Drop) -> int:
+        """Give up changes that wait in quarantine; returns how many."""
+        return self._drop(replace(self.note(), drop=what), what) if self.newest else 0
+
+    def _drop(self, note: Note, what: Drop) -> int:
+        assert self.newest is not None
+        role, text = Role.QUARANTINE, note.as_json()
+        identity = self._identity(role, note.checkpoint_id, note.batch_id, text)
+        known = {*map(TableId.parse, self.newest.tables), *self.streamed()}
+        tables = {self.pipeline.topic(table): str(table) for table in known}
+        return dropping.give_up(self, self._held, what, identity, tables)
 
     def clean_up(self, streaming: Position | None) -> None:
         """What takes effect between batches (``Settling.look``)."""

@@ -65,7 +65,8 @@ def waiting_lines(waiting: Sequence[Waiting]) -> Text:
     for one in waiting:
         text.append(f"quarantine  {one.table}: {one.changes:,} changes: {one.reason}\n", "red")
     return text.append(
-        "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table\n"
+        "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table; "
+        "`ingest quarantine` lists, shows and drops them\n"
     )
 
 
@@ -91,7 +92,8 @@ def status_table(report: ProgressReport) -> Group:
         took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
         head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
     for gap in newest.gaps if newest else ():
-        state = "not mended yet" if report.is_open(gap) else "mended: the table was taken again"
+        state = "open until `ingest resync` of the table" if gap.by_hand else "not mended yet"
+        state = state if report.is_open(gap) else "mended: the table was taken again"
         state = "the table is excluded by now" if gap.table in report.excluded else state
         head.append(
             f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",

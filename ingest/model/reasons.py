@@ -99,9 +99,14 @@ LABELS_AS_NULL = Reason(
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
     "labels may stand as NULL until the table was taken again",
 )
+DROPPED = Reason(
+    "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
+    "the table may differ from the source until it was taken again",
+    "`ingest resync` the table; it is not taken again by itself",
+)
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, LEFT_OUT, ONLY_MYSQL_KNOWS),
-    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL),
+    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL, DROPPED),
 )
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.

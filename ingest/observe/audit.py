@@ -9,7 +9,7 @@ the answer is "moving" or "behind", never "equal".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -22,7 +22,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, TableState
+from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId, captured
 from ingest.observe import fingerprint, left_tables, only_in_lake
@@ -153,7 +153,7 @@ class Audit:
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None
-            note = _note(state)
+            note = _note(state, [gap for gap in entry.gaps if gap.table == str(table)])
             live = live_rows(description.target) if description else "true"
             outlives = self.pipeline.target(table, keyed=bool(names)).outlives
             found.append(_Table(table, columns, key, path, version, live, outlives, note))
@@ -294,12 +294,14 @@ def _count(cursor: Cursor, table: _Table) -> int:
     return int(row[0]) if row else 0
 
 
-def _note(state: TableState | None) -> str:
+def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
+    """What a policy, or a person who gave changes up, has to do with a table. ``gaps``: the table's."""
+    notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
     if state and state.paused:
-        return f"paused before {state.paused_by[:60]!r}"
-    if state and state.left_out:
-        return f"left out by policy: {', '.join(state.left_out)}"
-    return ""
+        notes.insert(0, f"paused before {state.paused_by[:60]!r}")
+    elif state and state.left_out:
+        notes.insert(0, f"left out by policy: {', '.join(state.left_out)}")
+    return "; ".join(notes)
 
 
 def _beyond(entry: Entry, target: mysql.Reached) -> bool:

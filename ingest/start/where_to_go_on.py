@@ -120,7 +120,9 @@ def _with_gaps_named(facts: StartFacts, decided: Decided) -> Decided:
 
     kept = tuple(gap for gap in decided.gaps if not is_named_now(gap))
     named = [replace(gap, table=names[gap.topic]) for gap in decided.gaps if is_named_now(gap)]
-    return replace(decided, gaps=kept).taking_again(named)
+    by_hand = tuple(gap for gap in named if gap.by_hand)
+    mended = [gap for gap in named if not gap.by_hand]
+    return replace(decided, gaps=(*kept, *by_hand)).taking_again(mended)
 
 
 def _names(facts: StartFacts) -> dict[str, str]:

@@ -1,12 +1,17 @@
 """`ingest status`: what it says of tables that only the lake has, and while a server is away."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from ingest.cli.batches import status_table
 from ingest.model import reasons
+from ingest.model.manifest import Gap
+from ingest.model.position import Position
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, _of_servers
 from ingest.testing.lake import pipeline_at
+from tests.unit.start.test_start_decision import entry
 
 WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
 LEFT = OnlyInLake("shop.old", 3, reasons.NOT_TAKEN.says, reasons.NOT_TAKEN.remedy)
@@ -30,6 +35,22 @@ def test_tables_that_only_the_lake_has_are_named_with_what_to_do():
     assert "shop.kept: 5 rows" in said
     assert said.count("what to do") == 1
     assert report.as_json()["only_in_lake"] == [LEFT.as_json(), KEPT.as_json()]
+
+
+def test_a_mark_of_dropped_changes_says_what_closes_it_and_fails_a_watch_of_gaps():
+    reason = reasons.DROPPED.of(on="2026-01-31", changes=3)
+    gap = Gap("d.t", "p.d.t", 0, 3, 6, reason, 8, position=Position(0, 3, 70))
+    report = ProgressReport("p", entry(gaps=(gap,)), (), 0, WELL, 0)
+    said = shown(report)
+    assert (
+        f"gap        d.t: {reason}, offsets 3 to 6, open until `ingest resync` of the table" in said
+    )
+    assert report.open_gaps == 1
+    mended = ProgressReport(
+        "p", entry(gaps=(replace(gap, resync=Position(0, 4, 4)),)), (), 0, WELL, 0
+    )
+    assert "mended: the table was taken again" in shown(mended)
+    assert mended.open_gaps == 0
 
 
 def away(folder, **password):
