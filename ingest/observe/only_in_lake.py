@@ -103,5 +103,5 @@ def not_applied(
         upto = followed.pending(table, state.position, catalog.newest(table), before)
         if upto is not None:
             version = followed.at(table, upto)
-            found[name] = version.ddl if version else ""
+            found[name] = (version.ddl if version else "") or "a statement"
     return found
