@@ -31,7 +31,8 @@ class Retaking:
         by what cannot be read.
         """
         events = self.binlog.events({tie.position for tie in read.ties})
-        known = {gap.table for gap in (previous.gaps if previous else ()) if gap.is_open}
+        gaps = previous.gaps if previous else ()
+        known = {gap.table for gap in gaps if gap.is_open and not gap.by_hand}
         unread = {
             table: Doubt(aside[table][-1].why, position)
             for table, position in read.counts.unreadable.items()
@@ -58,9 +59,10 @@ class Retaking:
 
     def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the
-        pipeline file excludes stays as it is, as does one that nobody knows.
+        pipeline file excludes stays as it is, as does one that nobody knows, and one of which a person gave changes up.
         """
-        found = {table for gap in gaps if gap.is_open and (table := gap.of) is not None}
+        mended = [gap for gap in gaps if gap.is_open and not gap.by_hand]
+        found = {table for gap in mended if (table := gap.of) is not None}
         lasting = {table for table, spans in aside.items() if any(span.lasts for span in spans)}
         taken = captured(found - lasting, self.pipeline.source.tables)
         self.requests.ask([str(table) for table in taken])

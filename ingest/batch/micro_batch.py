@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.batch import dropping
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.readers import Reader
@@ -39,9 +40,10 @@ from ingest.model.epochs import Epoch
 from ingest.model.errors import of_table
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, Gap, Kind
-from ingest.model.names import app_id
+from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
+from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.observe.published import Published
@@ -207,7 +209,9 @@ class Batches:
 
     def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:
         """The quarantine's part, then each table's; None where nothing that waits can be applied yet."""
-        identity = self._identity("quarantine", note.checkpoint_id, note.batch_id, note.as_json())
+        identity = self._identity(
+            Role.QUARANTINE, note.checkpoint_id, note.batch_id, note.as_json()
+        )
         rejects, settled = 0, None
         if read.changes is not None:
             if not note.replay:
@@ -306,6 +310,8 @@ class Batches:
         if note.cleanup:
             name, below = note.cleanup
             self._settling.clean_up(Cleanup(TableId.parse(name), below), note=note)
+        elif note.drop:
+            self._drop(note, note.drop)
         elif note.replay:
             self._replay(note)
             if self._next == note.batch_id:  # all but its row of the manifest was there
@@ -323,6 +329,18 @@ class Batches:
     def _replay(self, note: Note) -> None:
         if (waiting := self._held.records(note.batch_id)) is not None:
             self._work(waiting[0], note, waiting[1])
+
+    def drop(self, what: Drop) -> int:
+        """Give up changes that wait in quarantine; returns how many."""
+        return self._drop(replace(self.note(), drop=what), what) if self.newest else 0
+
+    def _drop(self, note: Note, what: Drop) -> int:
+        assert self.newest is not None
+        role, text = Role.QUARANTINE, note.as_json()
+        identity = self._identity(role, note.checkpoint_id, note.batch_id, text)
+        known = {*map(TableId.parse, self.newest.tables), *self.streamed()}
+        tables = {self.pipeline.topic(table): str(table) for table in known}
+        return dropping.give_up(self, self._held, what, identity, tables)
 
     def clean_up(self, streaming: Position | None) -> None:
         """What takes effect between batches (``Settling.look``)."""
@@ -351,7 +369,9 @@ class Batches:
 
     def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
         """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""
-        self._published.add(entry, self._identity("manifest", entry.checkpoint_id, entry.batch_id))
+        self._published.add(
+            entry, self._identity(Role.MANIFEST, entry.checkpoint_id, entry.batch_id)
+        )
         before, self.newest = self.newest, entry
         self._tell(Published(before, entry, frozenset(map(str, in_driver))))
 
@@ -372,6 +392,6 @@ class Batches:
     def _next(self) -> int:
         return (self.newest.batch_id if self.newest else 0) + 1
 
-    def _identity(self, target: str, checkpoint: str, batch_id: int, note: str = "") -> Identity:
-        app = app_id(self.pipeline.name, checkpoint, "_ingest", target)
+    def _identity(self, role: Role, checkpoint: str, batch_id: int, note: str = "") -> Identity:
+        app = app_id(self.pipeline.name, checkpoint, INTERNAL_FOLDER, role)
         return Identity(app, batch_id, 0, note)

@@ -26,16 +26,15 @@ from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
-from ingest.model.names import RESERVED_COLUMN, app_id, numbered, quoted
+from ingest.model.names import RESERVED_COLUMN, Role, app_id, numbered, quoted
 from ingest.model.start_facts import Note
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, captured
 from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Applied, Step
 from ingest.targets.target import Target
 
-MIRROR = "mirror"
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
 
 
@@ -89,10 +88,13 @@ class Applier:
         """Create tables that have a primary key and no rows yet, so that an empty table is one.
 
         With their first known schema: changes that wait in Kafka were made under it, and the DDLs
-        since then are applied at their places.
+        since then are applied at their places. One that the pipeline file does not take gets none.
         """
+        patterns = self.pipeline.source.tables
         for current in catalog.current():
-            if current.key and current.table not in self._seen:
+            if not current.key or current.table in self._seen:
+                continue
+            if captured([current.table], patterns):
                 target = SparkTable(self.session, self.pipeline.path(current.table))
                 if not target.exists():
                     first = catalog.first(current.table) or current
@@ -141,7 +143,7 @@ class Applier:
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
         """The ``txnAppId`` under which a table's mirror, its copy in the lake, is committed to."""
-        return app_id(self.pipeline.name, checkpoint_id, str(table), MIRROR)
+        return app_id(self.pipeline.name, checkpoint_id, str(table), Role.MIRROR)
 
     def _step(
         self,

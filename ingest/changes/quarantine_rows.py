@@ -8,17 +8,20 @@ DataFrame to DataFrame, no effects.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ingest.model import reasons
+from ingest.model.quarantine_drop import Drop
 
 SCHEMA = (
     "batch_id bigint, reason string, database string, table string, topic string, "
     "partition int, offset bigint, timestamp timestamp, key binary, value binary, run string, "
     "settled bigint"
 )
-"""``settled``: the batch in which the change was applied after all, or found void; null while it waits."""
+"""``settled``: the batch in which the change was applied after all, or found void; below zero, the batch in which a
+person gave it up; null while it waits.
+"""
 
 _PLACE = ("topic", "partition", "offset")
 
@@ -44,6 +47,20 @@ def rows(rejects: DataFrame, batch_id: int) -> DataFrame:
 def waiting(quarantine: DataFrame) -> DataFrame:
     """Rows of :data:`SCHEMA` that still wait."""
     return quarantine.filter(F.col("settled").isNull())
+
+
+def chosen(drop: Drop) -> Column:
+    """True for rows of :data:`SCHEMA` that a person gives up."""
+    table = drop.of
+    if table is None:
+        found = F.col("table").isNull() & (F.col("topic") == drop.table)
+    else:
+        found = (F.col("database") == table.database) & (F.col("table") == table.name)
+    found = found & F.col("settled").isNull() & (F.col("batch_id") <= drop.upto)
+    found = found & F.col("reason").startswith(drop.reason) & (F.col("offset") >= drop.first)
+    if drop.partition is not None:
+        found = found & (F.col("partition") == drop.partition)
+    return found if drop.last is None else found & (F.col("offset") <= drop.last)
 
 
 def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:

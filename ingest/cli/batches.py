@@ -14,6 +14,7 @@ from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
 from ingest.model.reasons import FITS
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ProgressReport
 
 
@@ -64,7 +65,8 @@ def waiting_lines(waiting: Sequence[Waiting]) -> Text:
     for one in waiting:
         text.append(f"quarantine  {one.table}: {one.changes:,} changes: {one.reason}\n", "red")
     return text.append(
-        "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table\n"
+        "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table; "
+        "`ingest quarantine` lists, shows and drops them\n"
     )
 
 
@@ -90,7 +92,8 @@ def status_table(report: ProgressReport) -> Group:
         took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
         head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
     for gap in newest.gaps if newest else ():
-        state = "not mended yet" if report.is_open(gap) else "mended: the table was taken again"
+        state = "open until `ingest resync` of the table" if gap.by_hand else "not mended yet"
+        state = state if report.is_open(gap) else "mended: the table was taken again"
         state = "the table is excluded by now" if gap.table in report.excluded else state
         head.append(
             f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",
@@ -108,6 +111,8 @@ def status_table(report: ProgressReport) -> Group:
     if newest and newest.state_rows:
         head.append(f"dedup      {newest.state_rows:,} changes remembered, ")
         head.append(f"{newest.state_bytes / 1e6:.1f} MB of state\n")
+    for one in report.only_in_lake:
+        head.append(_left(one))
     if report.waiting:
         head.append(waiting_lines(report.waiting))
     table = Table(box=None, pad_edge=False)
@@ -119,6 +124,14 @@ def status_table(report: ProgressReport) -> Group:
         version = str(row.version) if row.version >= 0 else "–"
         table.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
     return Group(head, table)
+
+
+def _left(one: OnlyInLake) -> Text:
+    """A table that only the lake has, and what to do about it."""
+    said = f"left       {one.name}: {one.rows:,} rows that only the lake has: {one.reason}\n"
+    if one.keeps:
+        return Text(said, "dim")
+    return Text(said, "yellow").append(f"           what to do: {one.remedy}\n")
 
 
 def _engine(choice: str) -> str:

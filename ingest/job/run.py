@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
@@ -33,6 +33,8 @@ from ingest.lake.files.storage import files_at
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
 from ingest.model.names import lease_path
+from ingest.model.position import Position
+from ingest.model.quarantine_drop import Drop
 from ingest.model.topics import TableId
 from ingest.observe.observer import Observer, observed
 from ingest.source import mysql, resync
@@ -63,6 +65,8 @@ class Run:
     report: Callable[[BatchReport], None]
     only_replay: bool = False
     """Take in what waits in quarantine, and nothing else."""
+    drop: Drop | None = None
+    """What of it is given up before."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _spark: SparkSession | None = None
 
@@ -147,9 +151,15 @@ class Run:
                 self._stop,
                 once=once,
                 only_replay=self.only_replay,
+                drop=self._drop(epochs, target),
                 observer=observer,
             )
             self._stream_until_done(streaming, from_beginning=from_beginning)
+
+    def _drop(self, epochs: EpochRegistry, now: mysql.Reached) -> Drop | None:
+        """With where MySQL's log ends: all that is dropped was read from before."""
+        at = Position(newest_number(epochs.known()), now.file, now.pos)
+        return replace(self.drop, at=at) if self.drop else None
 
     def _reported(self, observer: Observer) -> Callable[[BatchReport], None]:
         def report(batch: BatchReport) -> None:

@@ -31,6 +31,7 @@ from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import offsets_as_json
 from ingest.model.names import checkpoint_path
+from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
 from ingest.observe.observer import Observer
 from ingest.source import resync
@@ -48,7 +49,8 @@ from ingest.start.upgrade import Upgrade
 @dataclass
 class Streaming:
     """What the queries of one run have in common. ``say`` gets sentences, ``report`` each batch; ``stop`` is set when the
-    run is to end; ``once``: up to where Kafka ends; ``only_replay``: take in what waits in quarantine, and nothing else.
+    run is to end; ``once``: up to where Kafka ends; ``only_replay``: take in what waits in quarantine, and nothing else;
+    ``drop``: what of it is given up before.
     """
 
     pipeline: Pipeline
@@ -62,6 +64,7 @@ class Streaming:
     stop: threading.Event
     once: bool = False
     only_replay: bool = False
+    drop: Drop | None = None
     observer: Observer = field(default_factory=Observer)
     applied: int = 0
     """Batches of the newest query."""
@@ -108,6 +111,8 @@ class Streaming:
             self._take_again(facts, batches)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
+            if self.drop:
+                self.say(f"{batches.drop(self.drop):,} changes of {self.drop.table} dropped")
             batches.replay()
             if self.only_replay:
                 return None

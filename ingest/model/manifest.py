@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from ingest.model import reasons
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId
 
 Place = tuple[str, int]
 """A Kafka topic and partition."""
 
-Kind = Literal["batch", "cleanup", "rewind", "replay"]
+Kind = Literal["batch", "cleanup", "rewind", "replay", "drop"]
 """``batch``: a range of Kafka. ``cleanup``: rows that a completed snapshot did not contain were
 removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
-or forward (a gap). ``replay``: what waited in quarantine was taken in."""
+or forward (a gap). ``replay``: what waited in quarantine was taken in. ``drop``: some of it was given up."""
 
 SCHEMA = (
     "batch_id bigint, kind string, checkpoint_id string, term bigint, "
@@ -121,6 +122,11 @@ class Gap:
     def is_open(self) -> bool:
         """True until the gap is closed: the table was read from MySQL again."""
         return self.resync is None
+
+    @property
+    def by_hand(self) -> bool:
+        """True where a person gave changes up: only a person has the table taken again."""
+        return reasons.DROPPED.is_in(self.reason)
 
     @property
     def of(self) -> TableId | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from urllib.parse import quote, unquote
 
 RESERVED_COLUMN = "_ingest"
@@ -113,15 +115,66 @@ def is_left_over(name: str, term: int) -> bool:
     return name == number or not number.isdecimal() or int(number) < term
 
 
-def app_id(pipeline: str, checkpoint_id: str, table: str, target: str) -> str:
-    """Delta's ``txnAppId`` for one target of one table: pipeline, checkpoint id, table, target.
+class Role(Enum):
+    """What a commit of ours is: the last part of its app id. There is no app id without one, and whoever takes the lease
+    over fences all of them (:func:`app_ids`).
+    """
+
+    MIRROR = "mirror"
+    """A source table's changes, in its own table."""
+    ABSENT = "mirror-absent"
+    """Changes that remove a row which that table does not hold, in the quarantine."""
+    QUARANTINE = "quarantine"
+    """What else of a batch cannot be applied, and what of it is settled."""
+    MANIFEST = "manifest"
+    UPGRADE = "upgrade"
+    """What an earlier version of ours has left in a table, brought over."""
+
+
+def app_id(pipeline: str, checkpoint_id: str, table: str, role: Role) -> str:
+    """Delta's ``txnAppId`` for one role of one table: pipeline, checkpoint id, table, role.
 
     The checkpoint id is minted inside the checkpoint, so a new checkpoint can never mistake an old
     marker for its own.
     """
-    return "/".join(
-        [APPLICATION, *(quote(part, safe="") for part in (pipeline, checkpoint_id, table, target))]
-    )
+    parts = (pipeline, checkpoint_id, table, role.value)
+    return "/".join([APPLICATION, *(quote(part, safe="") for part in parts)])
+
+
+def absent_app_id(mirror: str) -> str:
+    """For what the quarantine gets of the table that is committed to under the app id ``mirror``. Raises ``ValueError``
+    where that is none of ours.
+    """
+    parts = app_id_parts(mirror)
+    if parts is None:
+        raise ValueError(f"{mirror!r} is no app id of ours")
+    return app_id(*parts[:3], Role.ABSENT)
+
+
+def upgrade_app_id(pipeline: str, table: str, version: int) -> str:
+    """A name of its own for each version of a table that is brought over: one that was restored has to be so again."""
+    return app_id(pipeline, f"upgrade-{version}", table, Role.UPGRADE)
+
+
+def app_ids(
+    pipeline: str, checkpoint_ids: Iterable[str], lake: Mapping[str, int]
+) -> dict[str, set[str]]:
+    """Every app id under which a job may commit to the lake as it is, by the table that it commits to. ``lake``: the
+    tables that are there, each with its version; ours are called ``_ingest/manifest`` and ``_ingest/quarantine``.
+    """
+    ids = sorted(set(checkpoint_ids))
+    own = {role: join(INTERNAL_FOLDER, role.value) for role in (Role.MANIFEST, Role.QUARANTINE)}
+    mirrors = [name for name in lake if name not in own.values()]
+    found = {name: {upgrade_app_id(pipeline, name, version)} for name, version in lake.items()}
+    for name in mirrors:
+        found[name] |= {app_id(pipeline, one, name, Role.MIRROR) for one in ids}
+    for role, name in own.items():
+        if name in lake:
+            found[name] |= {app_id(pipeline, one, INTERNAL_FOLDER, role) for one in ids}
+    if (quarantine := own[Role.QUARANTINE]) in lake:
+        absent = {app_id(pipeline, one, name, Role.ABSENT) for one in ids for name in mirrors}
+        found[quarantine] |= absent
+    return found
 
 
 # Delta refuses these in column names unless columns are mapped (Parquet's own restriction).
@@ -185,7 +238,7 @@ class Marker:
 
 
 def app_id_parts(text: str) -> tuple[str, str, str, str] | None:
-    """(pipeline, checkpoint id, table, target) of an app id of ours, or None."""
+    """(pipeline, checkpoint id, table, role) of an app id of ours, or None."""
     parts = text.split("/")
     if len(parts) != 5 or parts[0] != APPLICATION:
         return None

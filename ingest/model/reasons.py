@@ -99,9 +99,14 @@ LABELS_AS_NULL = Reason(
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
     "labels may stand as NULL until the table was taken again",
 )
+DROPPED = Reason(
+    "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
+    "the table may differ from the source until it was taken again",
+    "`ingest resync` the table; it is not taken again by itself",
+)
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, LEFT_OUT, ONLY_MYSQL_KNOWS),
-    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL),
+    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL, DROPPED),
 )
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.
@@ -126,6 +131,34 @@ NEEDS_MAPPING = Reason(
     "`profile: standard` below `lake`; or rename the column, or exclude the table",
 )
 SET_ASIDE = (NO_PLACE, RESERVED, NEEDS_MAPPING)
+
+# Tables that only the lake has: the source does not capture them any more, and their rows stay. Said, never stored.
+
+_STAY = "its rows stay as they were, whatever becomes of them at the source"
+_KEEP = "say `ddl: {drop_table: ignore}` of it below `tables`, which keeps its rows"
+_BE_RID = "move its folder away while no job runs: the next one forgets it"
+
+NOT_TAKEN = Reason(
+    "`source.tables` does not take it any more",
+    _STAY,
+    f"take it in again and `ingest resync` it; or {_KEEP}; or {_BE_RID}",
+)
+NO_SUCH_TABLE = Reason(
+    "MySQL has no table of that name, or hides it from this user",
+    f"{_STAY}; most often it was renamed to a name that is not taken, of which the connector says nothing",
+    f"take it in under its new name and `ingest resync` that; for what is here under the old one, {_KEEP}, or exclude it in "
+    f"`source.tables` and {_BE_RID}",
+)
+HELD_BEFORE = Reason(
+    "MySQL has no table of that name, and a policy holds it before {statement}",
+    "its rows stay until the statement is let pass",
+    "let it pass by the line with `approved` that `ingest status` shows",
+)
+KEPT = Reason(
+    "{setting} keeps its rows",
+    "the audit counts them apart and takes them for no difference",
+)
+ONLY_IN_LAKE = (NOT_TAKEN, NO_SUCH_TABLE, HELD_BEFORE, KEPT)
 
 # Rows in quarantine.
 
@@ -289,6 +322,7 @@ READ_BY_SPARK = (
 _KINDS = (
     ("Gaps", GAPS),
     ("Tables set aside", SET_ASIDE),
+    ("Tables that only the lake has", ONLY_IN_LAKE),
     ("Rows in quarantine", QUARANTINED),
     ("A stream that begins anew", RESTARTS),
     ("Who merged a table", MERGED_BY),

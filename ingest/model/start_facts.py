@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ingest.model.manifest import Entry, Place, filled, offsets_as_json, offsets_from_json
 from ingest.model.names import Marker
 from ingest.model.position import Position
+from ingest.model.quarantine_drop import Drop
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Note:
     schema-change topic the batch had seen. ``cleanup``: table and position, for a batch that only
     removes what a completed snapshot did not contain. ``ddl``: tables and up to where DDLs of theirs
     are applied without any change after them. ``replay``: what waited in quarantine is taken in.
-    ``paused``: DDLs that tables of the batch do not go beyond.
+    ``paused``: DDLs that tables of the batch do not go beyond. ``drop``: what of the quarantine a person gave up.
     """
 
     batch_id: int
@@ -30,6 +31,7 @@ class Note:
     ddl: Mapping[str, Position] = field(default_factory=dict)
     replay: bool = False
     paused: Mapping[str, Position] = field(default_factory=dict)
+    drop: Drop | None = None
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
@@ -51,6 +53,8 @@ class Note:
             content["replay"] = True
         if self.paused:
             content["paused"] = {name: at.as_dict() for name, at in self.paused.items()}
+        if self.drop:
+            content["drop"] = self.drop.as_dict()
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -69,6 +73,7 @@ class Note:
             {name: Position.from_mapping(at) for name, at in found.get("ddl", {}).items()},
             found.get("replay", False),
             {name: Position.from_mapping(at) for name, at in found.get("paused", {}).items()},
+            Drop.from_mapping(found["drop"]) if "drop" in found else None,
         )
 
 
@@ -107,7 +112,7 @@ class LakeFacts:
     """None when there is no such table."""
     id: str = ""
     markers: Mapping[tuple[str, str], Marker] = field(default_factory=dict)
-    """(checkpoint id, target) to the marker of ours, of commits that the manifest does not know at least."""
+    """(checkpoint id, role) to the marker of ours, of commits that the manifest does not know at least."""
     note: Note | None = None
     """The note of our newest commit."""
     foreign: Foreign | None = None
@@ -139,6 +144,8 @@ class StartFacts:
     from_beginning: bool = False
     barred: frozenset[str] = frozenset()
     """Tables that a policy still holds before a DDL."""
+    untaken: frozenset[str] = frozenset()
+    """Tables of the manifest that the pipeline file does not take any more."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""
 

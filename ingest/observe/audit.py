@@ -9,7 +9,7 @@ the answer is "moving" or "behind", never "equal".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -22,16 +22,18 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, TableState
+from ingest.model.manifest import Entry, Gap, TableState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId, captured
-from ingest.observe import fingerprint
+from ingest.observe import fingerprint, left_tables, only_in_lake
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.verdict import (
     BucketSums,
     Difference,
     TableResult,
     Verdict,
     compare_rows,
+    compared,
     differing_buckets,
 )
 from ingest.schema.mysql_types import Column, UnknownType, column_type
@@ -80,9 +82,7 @@ class Audit:
         said = ""
         while True:
             verdict = self._attempt(ledger, connector, deadline)
-            if verdict.outcome in ("equal", "different", "behind"):
-                return verdict
-            if time.monotonic() >= deadline:
+            if verdict.outcome in ("equal", "different") or time.monotonic() >= deadline:
                 return verdict
             if verdict.reason != said:
                 said = verdict.reason
@@ -103,14 +103,16 @@ class Audit:
                 return Verdict("behind", (), shown, reason)
             if _beyond(entry, before):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
+            left = self._only_in_lake(cursor, entry)
+            if waits := self._not_applied(entry, left):
+                return Verdict("behind", (), shown, f"the lake has not applied {waits!r} yet")
             tables = self._tables(cursor, entry)
-            results = tuple(self._compare(cursor, tables))
-        if not any(result.differences for result in results):
-            return Verdict("equal", results, shown)
-        if self._moved(before):
+            results = (*self._compare(cursor, tables), *(one.result for one in left))
+        verdict = compared(results, shown)
+        if not verdict.equal and self._moved(before):
             # A batch that is being applied could look like a difference; look again.
             return Verdict("moving", results, shown, "MySQL was written to during the audit")
-        return Verdict("different", results, shown)
+        return verdict
 
     def _caught_up(
         self, ledger: Ledger, connector: Connector, target: mysql.Reached, deadline: float
@@ -151,11 +153,39 @@ class Audit:
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None
-            note = _note(state)
+            note = _note(state, [gap for gap in entry.gaps if gap.table == str(table)])
             live = live_rows(description.target) if description else "true"
             outlives = self.pipeline.target(table, keyed=bool(names)).outlives
             found.append(_Table(table, columns, key, path, version, live, outlives, note))
         return found
+
+    def _only_in_lake(self, cursor: Cursor, entry: Entry) -> list[OnlyInLake]:
+        """Tables of the manifest that the source does not capture and that still have rows."""
+        patterns, there = self.pipeline.source.tables, mysql.base_tables(cursor)
+        found = []
+        for name, why in only_in_lake.not_captured(entry.tables, patterns, there).items():
+            state, table = entry.tables[name], TableId.parse(name)
+            held = SparkTable(self.session, state.path).describe()
+            if held is None:
+                continue
+            outlives = self.pipeline.target(table, keyed=not held.multiset).outlives
+            live = live_rows(held.target)
+            frame = self._lake_frame(
+                _Table(table, (), (), state.path, held.version, live, outlives)
+            )
+            rules = self.pipeline.rules(table)
+            one = only_in_lake.judged(name, why, frame.count(), state, rules, outlives=outlives)
+            found += [one] if one else []
+        return found
+
+    def _not_applied(self, entry: Entry, left: list[OnlyInLake]) -> str:
+        """A statement by which rows of such a table may still go, once the job applies it; empty for none."""
+        names = [one.name for one in left if not one.keeps]
+        if not names:
+            return ""
+        told = left_tables.told(self.pipeline)
+        waiting = left_tables.not_applied(self.pipeline, entry.tables, told)
+        return next((waiting[name] for name in names if name in waiting), "")[:60]
 
     def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
         lake = self._lake_sums([table for table in tables if not _unread(table)])
@@ -264,12 +294,14 @@ def _count(cursor: Cursor, table: _Table) -> int:
     return int(row[0]) if row else 0
 
 
-def _note(state: TableState | None) -> str:
+def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
+    """What a policy, or a person who gave changes up, has to do with a table. ``gaps``: the table's."""
+    notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
     if state and state.paused:
-        return f"paused before {state.paused_by[:60]!r}"
-    if state and state.left_out:
-        return f"left out by policy: {', '.join(state.left_out)}"
-    return ""
+        notes.insert(0, f"paused before {state.paused_by[:60]!r}")
+    elif state and state.left_out:
+        notes.insert(0, f"left out by policy: {', '.join(state.left_out)}")
+    return "; ".join(notes)
 
 
 def _beyond(entry: Entry, target: mysql.Reached) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from ingest.model.manifest import TableState
 from ingest.model.topics import TableId
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.schema import evolution
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.ddl_policy import Barrier, Rules
@@ -230,13 +231,11 @@ def of_targets(
     return found
 
 
-def of_patterns(
-    captured: Sequence[TableId], known: Sequence[TableId], held: Sequence[str]
-) -> list[Effect]:
-    """What changed patterns do. ``captured``: tables that the file takes now; ``known``: those that the
-    connector has told of; ``held``: those in the lake.
+def of_patterns(captured: Sequence[TableId], known: Sequence[TableId]) -> list[Effect]:
+    """What wider patterns do. ``captured``: tables that the file takes now; ``known``: those that the connector has told
+    of.
     """
-    found = [
+    return [
         Effect(
             str(table),
             "source.tables",
@@ -246,10 +245,14 @@ def of_patterns(
         for table in captured
         if known and table not in known
     ]
-    taken = {str(table) for table in captured}
-    found += [
-        Effect(name, "source.tables", ("nothing",), "no longer taken: stays as it is")
-        for name in held
-        if name not in taken
+
+
+def of_left(left: Iterable[OnlyInLake], pending: Collection[str]) -> list[Effect]:
+    """Tables that only the lake has. ``pending``: those with a DDL that is still to be applied, which says what becomes of
+    their rows.
+    """
+    return [
+        Effect(one.name, "source.tables", ("nothing",), f"{one.rows:,} rows stay: {one.reason}")
+        for one in left
+        if one.name not in pending
     ]
-    return found

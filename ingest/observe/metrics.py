@@ -143,7 +143,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "ingest_batches_total",
         "counter",
-        "rows of the manifest by kind: `batch`, `cleanup`, `rewind`, `replay`",
+        "rows of the manifest by kind: `batch`, `cleanup`, `rewind`, `replay`, `drop`",
         lambda facts: _each(facts.totals.batches),
         ("kind",),
     ),

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
-from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.engines.registry import ENGINES
-from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.model.topics import TableId, captured
+from ingest.observe import held_tables, left_tables
 from ingest.observe.lake_plan import (
     Effect,
     HeldTable,
     effects,
+    of_left,
     of_patterns,
     of_policies,
     of_targets,
@@ -36,11 +25,6 @@ from ingest.observe.lake_plan import (
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
 from ingest.source import connector, mysql
-from ingest.source.epoch_registry import EpochRegistry
-from ingest.targets import registry
-
-_DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
-"""Delta's own names of types to Spark's, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -74,32 +58,29 @@ class PipelinePlan:
 def gather(pipeline: Pipeline) -> PipelinePlan:
     """Look, and change nothing. Raises :class:`IngestError` when a server is away."""
     broker.refuse_away(pipeline)
-    schemas = broker.SchemaTopic(pipeline, EpochRegistry(pipeline).known())
-    try:
-        schemas.read_to_end()
-    finally:
-        schemas.close()
+    told = left_tables.told(pipeline)
     newest = Ledger(pipeline.lake.path).last()
     states = newest.tables if newest else {}
-    tables = {name: _held(state.path) for name, state in states.items()}
+    tables = {name: held_tables.held(state.path) for name, state in states.items()}
     held = {name: table for name, table in tables.items() if table}
-    engines = {
-        name: _engine(pipeline, table, schemas.catalog, name) for name, table in held.items()
-    }
-    keyed = {TableId.parse(name) for name in held if _key(schemas.catalog, name, held[name])}
+    engines = {name: _engine(pipeline, table, told, name) for name, table in held.items()}
+    keyed = {TableId.parse(name) for name in held if _key(told, name, held[name])}
     with mysql.connected(pipeline.source) as cursor:
-        taken = captured(mysql.base_tables(cursor), pipeline.source.tables)
-    known = sorted(schemas.catalog.versions)
-    catalog, barriers = ddl_policy.governed(schemas.catalog, states, pipeline.rules)
+        there = mysql.base_tables(cursor)
+    known = sorted(told.versions)
+    catalog, barriers = ddl_policy.governed(told, states, pipeline.rules)
+    pending = effects(catalog, states, held, pipeline.lake.profile, barriers)
+    left = left_tables.left(pipeline, states, there)
     found = [
-        *effects(catalog, states, held, pipeline.lake.profile, barriers),
+        *pending,
         *of_policies(states, barriers, pipeline.rules),
         *of_targets(
             held,
             lambda table: pipeline.target(table, keyed=table in keyed),
             lambda table: pipeline.unfit(table, keyed=table in keyed),
         ),
-        *of_patterns(taken, known, sorted(held)),
+        *of_patterns(captured(there, pipeline.source.tables), known),
+        *of_left(left, {effect.table for effect in pending}),
     ]
     kept_as = {
         name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
@@ -128,46 +109,3 @@ def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:
     dropped = any(version.key == held.key for version in versions)
     newest = versions[-1].key if versions else ()
     return newest or (() if dropped else held.key)
-
-
-def _held(path: str) -> HeldTable | None:
-    try:
-        with _readable(path) as place:
-            table = DeltaTable(place)
-    except TableNotFoundError:
-        return None
-    fields = json.loads(table.schema().to_json())["fields"]
-    own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
-    actions = pa.table(table.get_add_actions(flatten=True))
-    sizes, rows = actions.column("size_bytes"), actions.column("num_records")
-    asked = table.protocol()
-    multiset = any(part["name"] == "content" for part in own["type"]["fields"])
-    return HeldTable(
-        {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
-        multiset,
-        int(pc.sum(rows).as_py() or 0),
-        int(pc.sum(sizes).as_py() or 0),
-        asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
-        delta_rs_folder(path) is not None,
-        registry.noted(table.metadata().configuration, keyed=not multiset),
-        tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
-    )
-
-
-@contextmanager
-def _readable(path: str) -> Iterator[str]:
-    """Where delta-rs can read a table's log: there, or in a copy under a name that it takes."""
-    folder = local_folder(path)
-    if folder is None or folder == delta_rs_folder(path) or not (folder / "_delta_log").is_dir():
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="ingest-plan-") as copy:
-        shutil.copytree(folder / "_delta_log", Path(copy) / "_delta_log")
-        yield copy
-
-
-def _spark_name(delta: Any) -> str:
-    if isinstance(delta, str):
-        return _DELTA_NAMES.get(delta, delta)
-    inner = ",".join(f"{f['name']}:{_spark_name(f['type'])}" for f in delta["fields"])
-    return f"struct<{inner}>"

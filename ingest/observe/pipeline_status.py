@@ -15,6 +15,8 @@ from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured
+from ingest.observe import left_tables
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
 from ingest.source.resync import Requests
@@ -88,6 +90,8 @@ class ProgressReport:
     """What waits in quarantine."""
     excluded: frozenset[str] = frozenset()
     """Tables with a gap that the pipeline file takes no more: they stay as they are, and nothing is missing."""
+    only_in_lake: tuple[OnlyInLake, ...] = ()
+    """Tables with rows that the source does not capture any more."""
 
     @property
     def open_gaps(self) -> int:
@@ -140,6 +144,7 @@ class ProgressReport:
                 if state.paused
             ],
             "waiting": [one.as_json() for one in self.waiting],
+            "only_in_lake": [one.as_json() for one in self.only_in_lake],
             "tables": [
                 {
                     "name": t.name,
@@ -153,16 +158,19 @@ class ProgressReport:
 
 
 def gather(pipeline: Pipeline) -> ProgressReport:
-    """Ask MySQL, Connect, Kafka and the manifest. Raises :class:`IngestError` when one is away."""
+    """Ask MySQL, Connect, Kafka and the manifest. What MySQL or Connect alone know is left open while they are away.
+    Raises :class:`IngestError` while Kafka is.
+    """
     broker.refuse_away(pipeline)
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
+    health, missing = _of_servers(pipeline)
     return ProgressReport(
         pipeline=pipeline.name,
         newest=newest,
         tables=pending(pipeline, newest),
-        missing=not_delivered(pipeline),
-        connector=connector_health(pipeline),
+        missing=missing,
+        connector=health,
         total_changes=ledger.total_changes(),
         # Elsewhere it would take a Spark to look.
         resyncing=tuple(one.table for one in Requests(pipeline).open())
@@ -170,7 +178,18 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         else (),
         waiting=tuple(waiting_list(pipeline.lake.path)),
         excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
+        only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
     )
+
+
+def _of_servers(pipeline: Pipeline) -> tuple[ConnectorHealth, int | None]:
+    """How the connector is, and what of MySQL's is not in Kafka; what can be known of both while a server is away."""
+    try:
+        return connector_health(pipeline), not_delivered(pipeline)
+    except IngestError as failure:
+        if not failure.may_pass:
+            raise
+        return ConnectorHealth(False, failure.what.rstrip("."), "UNKNOWN"), None
 
 
 def excluded(gaps: Iterable[Gap], patterns: Sequence[str]) -> frozenset[str]:

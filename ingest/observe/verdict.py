@@ -33,9 +33,13 @@ class TableResult:
     at_least: bool = False
     """True when so much differs that counting stopped."""
     kept: int = 0
-    """Rows of an append-only table that only the lake has, which is as it should be."""
+    """Rows that only the lake has, which is as it should be: the pipeline file has them stay."""
     note: str = ""
-    """What a policy of the pipeline file has to do with it."""
+    """What a policy of the pipeline file has to do with it, or the source's no longer capturing it."""
+    keeps: str = "`append_only`"
+    """The setting by which the rows of ``kept`` stay."""
+    remedy: str = ""
+    """What ends the difference, where that is no resync."""
 
 
 Outcome = Literal["equal", "different", "moving", "behind"]
@@ -71,11 +75,18 @@ class Verdict:
                     "at_least": table.at_least,
                     "kept": table.kept,
                     "note": table.note,
+                    "remedy": table.remedy,
                     "examples": [{"key": d.key, "found": d.found} for d in table.examples],
                 }
                 for table in self.tables
             ],
         }
+
+
+def compared(tables: tuple[TableResult, ...], position: str) -> Verdict:
+    """The verdict over tables that were all compared at this position."""
+    differs = any(table.differences for table in tables)
+    return Verdict("different" if differs else "equal", tables, position)
 
 
 def differing_buckets(source: BucketSums, lake: BucketSums) -> list[int]:

@@ -37,7 +37,7 @@ def verdict_table(verdict: Verdict) -> Group:
                 f"{row.source_rows:,}",
                 f"{row.lake_rows:,}",
                 f"{row.differences:,}{more}"
-                + (f" ({row.kept:,} only in the lake, append-only)" if row.kept else "")
+                + (f" ({row.kept:,} only in the lake by {row.keeps})" if row.kept else "")
                 + (f" ({row.note})" if row.note else ""),
                 style=style,
             )
@@ -47,6 +47,11 @@ def verdict_table(verdict: Verdict) -> Group:
             for row in verdict.tables
             for difference in row.examples
         ]
+    parts += [
+        Text(f"  {row.name}  what to do: {row.remedy}")
+        for row in verdict.tables
+        if row.differences and row.remedy
+    ]
     parts.append(Text(headline, style=f"bold {colour}"))
     if verdict.position:
         parts.append(Text(f"at {verdict.position}", style="dim"))

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from ingest.batch.table_applier import MIRROR
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.model.names import INTERNAL_FOLDER, app_id, manifest_path, quarantine_path
+from ingest.model.names import INTERNAL_FOLDER, Role, app_ids, manifest_path, quarantine_path
+from ingest.model.start_facts import StartFacts
 from ingest.start import gather_facts
 
 
 def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Committer) -> None:
     """Before anything is decided or written: tables, manifest and quarantine, blind appends included.
 
-    Of every checkpoint id that the predecessor may commit under.
+    Under every app id that the predecessor may commit under (``names.app_ids``), those of a table in one commit.
     """
     facts = gather_facts.gather(spark, pipeline, {})  # the lake's side alone
-    newest = facts.newest.checkpoint_id if facts.newest else None
-    ids = sorted({one for one in (facts.checkpoint.id, newest) if one})
-    targets = [
-        (one.path, one.name, MIRROR)
-        for one in facts.lake
-        if one.version is not None and not one.name.startswith(f"{INTERNAL_FOLDER}/")
-    ]
-    own = {"manifest": manifest_path, "quarantine": quarantine_path}
-    targets += [(path(pipeline.lake.path), INTERNAL_FOLDER, name) for name, path in own.items()]
-    for path, name, target in targets:
-        table = SparkTable(spark, path)
-        if table.exists():
-            for checkpoint_id in ids:
-                committer.fence(table, app_id(pipeline.name, checkpoint_id, name, target))
+    lake = pipeline.lake.path
+    paths = {one.name: one.path for one in facts.lake if one.version is not None}
+    own = {Role.MANIFEST: manifest_path(lake), Role.QUARANTINE: quarantine_path(lake)}
+    paths |= {f"{INTERNAL_FOLDER}/{role.value}": path for role, path in own.items()}
+    tables = {name: SparkTable(spark, path) for name, path in paths.items()}
+    versions = {name: table.version() for name, table in tables.items() if table.exists()}
+    for name, ids in app_ids(pipeline.name, checkpoint_ids(facts), versions).items():
+        committer.fence(tables[name], *sorted(ids))
+
+
+def checkpoint_ids(facts: StartFacts) -> set[str]:
+    """Those that a predecessor may commit under: that of its checkpoint, the manifest's, and that of a batch which was
+    torn: it is finished under its own, whatever has become of its checkpoint since.
+    """
+    known = [facts.checkpoint.id, facts.newest.checkpoint_id if facts.newest else None]
+    torn = [one.note.checkpoint_id for one in facts.lake if one.note]
+    return {one for one in (*known, *torn) if one}

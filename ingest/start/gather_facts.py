@@ -28,7 +28,7 @@ from ingest.model.names import (
     table_folder,
 )
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, captured
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""
@@ -63,6 +63,7 @@ def gather(
         topic_of=topics_of(pipeline, newest, streamed),
         from_beginning=from_beginning,
         barred=barred,
+        untaken=_untaken(newest, pipeline.source.tables),
         ignored={
             name: frozenset(ignored)
             for name in (newest.tables if newest else {})
@@ -89,6 +90,11 @@ def _history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
             sought = {name: to for name, to in sought.items() if name not in here}
         block = ledger.entries(_BLOCK, below=block[-1].batch_id)
     return found
+
+
+def _untaken(newest: Entry | None, patterns: Sequence[str]) -> frozenset[str]:
+    known = {TableId.parse(name) for name in (newest.tables if newest else {})}
+    return frozenset(str(table) for table in known - set(captured(known, patterns)))
 
 
 def shape(pipeline: Pipeline) -> str:
@@ -203,9 +209,18 @@ def _look(
     happened = other_writers.since(log, known)
     # Commits that the manifest knows are of batches that are published; only those after it say more.
     left = table.markers() if happened.markers is None else happened.markers
-    markers = {
-        (parts[1], parts[3]): Marker.parse(version)
-        for app, version in left.items()
-        if (parts := app_id_parts(app)) and parts[0] == pipeline.name
-    }
+    markers = furthest(pipeline.name, left)
     return LakeFacts(name, table.path, version, log.id(), markers, happened.note, happened.foreign)
+
+
+def furthest(pipeline: str, left: Mapping[str, int]) -> dict[tuple[str, str], Marker]:
+    """(checkpoint id, role) to the marker of ours that is furthest on, whoever made it: in the quarantine several tables
+    have one of each. ``left``: app id to ``txnVersion``.
+    """
+    found = dict[tuple[str, str], Marker]()
+    for app, version in left.items():
+        parts = app_id_parts(app)
+        if parts and parts[0] == pipeline:
+            of, marker = (parts[1], parts[3]), Marker.parse(version)
+            found[of] = max(found.get(of, marker), marker, key=lambda one: one.place)
+    return found

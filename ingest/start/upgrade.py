@@ -37,9 +37,9 @@ from ingest.model.names import (
     INTERNAL_FOLDER,
     RESERVED_COLUMN,
     Marker,
-    app_id,
     manifest_path,
     quoted,
+    upgrade_app_id,
     upgrade_path,
 )
 from ingest.model.reasons import Reason
@@ -165,7 +165,7 @@ class Upgrade:
         if rows.filter(held != multiset_rows.content(row, fields)).isEmpty():
             return False
         # Under a name of its own each time: a restored table may have to be put right again.
-        identity = Identity(self._app(lake.name, str(table.version())), 0, 1)
+        identity = Identity(self._app(lake.name, table.version()), 0, 1)
         self.committer.once(table, identity, table.number_anew)
         self._hashed.add(lake.name)
         return True
@@ -184,7 +184,7 @@ class Upgrade:
             self.committer.refuse_lost()
             marker = Marker(self.committer.term, 0, 1)
             now = delta_log.now_ms()
-            txn = {"appId": self._app(name, str(state.version)), "version": marker.version}
+            txn = {"appId": self._app(name, state.version), "version": marker.version}
             info = {"timestamp": now, "operation": "CORRECT STATISTICS", "operationParameters": {}}
             actions = [
                 {"commitInfo": {**info, "readVersion": state.version}},
@@ -197,8 +197,8 @@ class Upgrade:
         _checkpoint(folder)
         return bool(files)
 
-    def _app(self, name: str, version: str) -> str:
-        return app_id(self.pipeline.name, f"upgrade-{version}", name, "upgrade")
+    def _app(self, name: str, version: int) -> str:
+        return upgrade_app_id(self.pipeline.name, name, version)
 
     def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[Reason]:
         """Why a table has to be taken again. One that keeps each change stays as it is."""

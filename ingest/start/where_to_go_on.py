@@ -120,7 +120,9 @@ def _with_gaps_named(facts: StartFacts, decided: Decided) -> Decided:
 
     kept = tuple(gap for gap in decided.gaps if not is_named_now(gap))
     named = [replace(gap, table=names[gap.topic]) for gap in decided.gaps if is_named_now(gap)]
-    return replace(decided, gaps=kept).taking_again(named)
+    by_hand = tuple(gap for gap in named if gap.by_hand)
+    mended = [gap for gap in named if not gap.by_hand]
+    return replace(decided, gaps=(*kept, *by_hand)).taking_again(mended)
 
 
 def _names(facts: StartFacts) -> dict[str, str]:
@@ -129,14 +131,21 @@ def _names(facts: StartFacts) -> dict[str, str]:
 
 
 def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
-    """Back to what restored tables hold, and to the beginning for those that are gone from the lake."""
+    """Back to what restored tables hold, and to the beginning for those that are gone from the lake; but those of them
+    that the pipeline file does not take any more are forgotten: whoever has moved one away wants it gone.
+    """
     for lake in facts.lake:
         topic = facts.topic_of.get(lake.name)
         stands = lake.version is not None and lake.foreign is None
         if stands or topic is None or lake.name not in decided.tables:
             continue
         then = _restored_entry(facts.history, lake) if lake.foreign else None
-        if then is None:
+        if lake.version is None and lake.name in facts.untaken:
+            # Where its topic was read up to stays: what Kafka still has of it is not applied again.
+            decided = decided.without_table(lake.name).since(
+                f"{lake.name} is gone from the lake, and `source.tables` does not take it any more: it is forgotten"
+            )
+        elif then is None:
             decided = _filled_again(decided, lake, topic)
         else:
             decided = _set_back(decided, lake, topic, then)

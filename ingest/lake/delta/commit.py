@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ingest.lake.delta import other_writers
+from ingest.lake.delta import fence_commit, other_writers
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
@@ -125,22 +125,15 @@ class Committer:
         self._versions[table.path] = now
         return now
 
-    def fence(self, table: SparkTable, app_id: str) -> None:
-        """Put this job's term into a table, keeping its batch and step.
+    def fence(self, table: SparkTable, *app_ids: str) -> None:
+        """Put this job's term into a table under these app ids, keeping the batch and step of each.
 
         From this commit on, a predecessor that wakes up in the middle of a commit of its own meets
         a conflict (Delta: the transaction read this app id's version), and whatever it begins later
-        is skipped, since its versions, which lead with its lower term, are lower. An append of no
-        rows: it touches no data.
+        is skipped, since its versions, which lead with its lower term, are lower. It touches no data.
         """
-        held = Marker.parse(table.committed(app_id) or 0)
-        if held.term >= self.term:
-            return
-        marker = Marker(self.term, *held.place)
-        options = {"txnAppId": app_id, "txnVersion": str(marker.version)}
-        nothing = table.frame().limit(0).write.format("delta").mode("append").options(**options)
-        nothing.save(table.path)
-        self._known[(table.path, app_id)] = marker
+        for app_id, version in fence_commit.commit(table.session, table.path, app_ids, self.term):
+            self._known[table.path, app_id] = Marker.parse(version)
         table.make_lasting(table.version())
 
     def append_once(

@@ -14,7 +14,7 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.engine import EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts
-from ingest.model.names import quarantine_path, quoted
+from ingest.model.names import absent_app_id, quarantine_path, quoted
 from ingest.targets import multiset_rows
 from ingest.targets.target import MergePlan
 
@@ -87,7 +87,7 @@ class SparkEngine:
             quarantine_path(self._job.lake),
             quarantine_rows.SCHEMA,
             quarantine_rows.rows(absent, step.batch),
-            Identity(f"{step.app_id}-absent", step.batch, step.step, step.note),
+            Identity(absent_app_id(step.app_id), step.batch, step.step, step.note),
         )
 
 

@@ -20,6 +20,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
+from ingest.model.quarantine_drop import Drop, Dropped
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 
@@ -130,6 +131,33 @@ class HeldBack:
 
         self._committer.once(table, identity, mark)
         self._topics = None
+
+    def drop(self, drop: Drop, identity: Identity) -> list[Dropped]:
+        """Give up these changes: nothing waits for them any more, and each says in which batch that was. Returns what was
+        given up under this identity, by partition, also by an attempt that a crash ended; nothing where nothing is to be.
+        """
+        table = SparkTable(self._session, self._path)
+        if not table.exists():
+            return []
+        chosen, given_up = quarantine_rows.chosen(drop), F.lit(-identity.batch).cast("bigint")
+        # A commit that changes nothing leaves no marker, and the number goes to the next batch. So it is not begun.
+        if table.frame().filter(chosen).isEmpty() and not self._committer.holds(table, identity):
+            return []
+        self._committer.once(
+            table, identity, lambda: table.delta().update(chosen, {"settled": given_up})
+        )
+        self._topics = None
+        found = (
+            table.frame()
+            .filter(F.col("settled") == given_up)
+            .groupBy("database", "table", "topic", "partition")
+            .agg(F.min("offset"), F.max("offset"), F.count("*"))
+            .orderBy("topic", "partition")
+            .collect()
+        )
+        return [
+            Dropped(TableId(database, name) if name else None, *of) for database, name, *of in found
+        ]
 
     def release(self) -> None:
         """Free what was cached for a batch."""

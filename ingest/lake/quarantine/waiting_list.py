@@ -1,14 +1,17 @@
-"""What waits in a lake's quarantine, for people: per table and reason, how many changes."""
+"""What waits in a lake's quarantine, for people: how many changes per table and reason, and each of them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_sql import queried
-from ingest.model.names import quarantine_path
+from ingest.model.names import quarantine_path, quoted_for_delta_rs
 from ingest.model.topics import TableId
 
 
@@ -38,12 +41,102 @@ def waiting_list(lake: str) -> list[Waiting]:
         'SELECT database, "table", topic, reason, count(*) AS changes FROM rows WHERE settled IS NULL '
         'GROUP BY database, "table", topic, reason',
     )
-    found = [
-        Waiting(
-            str(TableId(group["database"], group["table"])) if group["table"] else group["topic"],
-            group["reason"],
-            group["changes"],
-        )
-        for group in groups
-    ]
+    found = [Waiting(_named(group), group["reason"], group["changes"]) for group in groups]
     return sorted(found, key=lambda one: (one.table, one.reason))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One change, as Kafka brought it at ``at``. ``table``: see :class:`Waiting`; ``batch_id``: that set it aside;
+    ``settled``: see ``quarantine_rows.SCHEMA``; ``key``, ``value``: None where there is none, or none was asked for.
+    """
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    batch_id: int
+    settled: int | None
+    at: datetime | None
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+def records(lake: str, *, dropped: bool = False) -> list[Record]:
+    """All that wait, or all that a person gave up, in Kafka's order; without keys and values."""
+    try:
+        table = DeltaTable(quarantine_path(lake))
+    except TableNotFoundError:
+        return []
+    listed = ", ".join(map(quoted_for_delta_rs, _PLACED))
+    which = "settled < 0" if dropped else "settled IS NULL"
+    rows = queried(table, f"SELECT {listed} FROM rows WHERE {which}")
+    found = [Record(_named(row), *(row[name] for name in _PLACED[2:])) for row in rows]
+    return sorted(found, key=lambda one: (one.table, one.topic, one.partition, one.offset))
+
+
+def with_bytes(lake: str, found: Sequence[Record]) -> list[Record]:
+    """The same records with their keys and values, which may be large: for few."""
+    if not found:
+        return []
+    offsets = ", ".join(str(one.offset) for one in found)
+    rows = queried(
+        DeltaTable(quarantine_path(lake)),
+        'SELECT topic, "partition", "offset", "key", "value" FROM rows '
+        f'WHERE "offset" IN ({offsets})',
+    )
+    held = {(row["topic"], row["partition"], row["offset"]): row for row in rows}
+    return [
+        replace(one, key=row["key"], value=row["value"])
+        for one in found
+        for row in [held[one.topic, one.partition, one.offset]]
+    ]
+
+
+_PLACED = (
+    *("database", "table", "topic", "partition", "offset", "reason", "batch_id", "settled"),
+    "timestamp",
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Changes of one table, partition and reason. ``first``, ``last``: their offsets; ``since``: the batch that set the first
+    of them aside, and ``at`` when Kafka took that.
+    """
+
+    table: str
+    partition: int
+    reason: str
+    changes: int
+    first: int
+    last: int
+    since: int
+    at: datetime | None
+
+    def as_json(self) -> dict[str, object]:
+        """For ``--json``."""
+        return asdict(self)
+
+
+def grouped(found: Iterable[Record]) -> list[Group]:
+    """In order of table, partition and reason."""
+    groups: dict[tuple[str, int, str], list[Record]] = {}
+    for one in found:
+        groups.setdefault((one.table, one.partition, one.reason), []).append(one)
+    return [
+        Group(
+            *of,
+            len(ones),
+            min(one.offset for one in ones),
+            max(one.offset for one in ones),
+            min(one.batch_id for one in ones),
+            min((one.at for one in ones if one.at), default=None),
+        )
+        for of, ones in sorted(groups.items())
+    ]
+
+
+def _named(row: dict[str, Any]) -> str:
+    return str(TableId(row["database"], row["table"])) if row["table"] else str(row["topic"])

@@ -22,6 +22,7 @@ from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
 from tests.support.events import message
 
+APP = "ingest/p/c/d.t/mirror"
 V = "_op"  # as an engineer might name a column, too
 COLUMNS = (
     Column("id", "INT", None, None, optional=False),
@@ -122,7 +123,7 @@ def mirror(spark, tmp_path, request):
     def apply(*rows):
         made = changes(spark, list(rows))
         source = MergeSource(lambda: made, None, 100)
-        identity = Identity("app", next(batches))
+        identity = Identity(APP, next(batches))
         merging.merge(Merge(table, Mirror(), source, ["id", V], {"id": "int"}, identity))
         assert merging.choices[table.path].engine == request.param
         return {row.id: row[V] for row in table.frame().collect()}
@@ -167,7 +168,7 @@ def bag(spark, tmp_path, request):
         batch = next(batches)
         made = changes(spark, list(rows), with_before=True)
         source = MergeSource(lambda: made, None, 100)
-        merging.merge(Merge(table, Multiset(), source, ["id", V], {}, Identity("app", batch)))
+        merging.merge(Merge(table, Multiset(), source, ["id", V], {}, Identity(APP, batch)))
         missing = 0
         if DeltaTable.isDeltaTable(spark, waiting):
             held = spark.read.format("delta").load(waiting)

@@ -3,7 +3,8 @@
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.observe.lake_plan import HeldTable, effects, of_patterns, of_policies
+from ingest.observe.lake_plan import HeldTable, effects, of_left, of_patterns, of_policies
+from ingest.observe.only_in_lake import OnlyInLake
 from ingest.schema.catalog import Catalog
 from ingest.schema.ddl_policy import Rules, governed
 
@@ -107,12 +108,14 @@ def test_a_table_that_comes_by_another_name_is_read_from_mysql():
 
 def test_changed_patterns_say_what_is_taken_and_what_stays():
     one, two = TableId("d", "t"), TableId("d", "new")
-    found = of_patterns([one, two], [one], ["d.t", "d.left"])
+    left = [OnlyInLake("d.left", 3, "not taken"), OnlyInLake("d.dropped", 3, "not there")]
+    found = [*of_patterns([one, two], [one]), *of_left(left, {"d.dropped"})]
     assert [(effect.table, effect.costs) for effect in found] == [
         ("d.new", ("metadata",)),
         ("d.left", ("nothing",)),
     ]
-    assert of_patterns([one], [], []) == []
+    assert found[1].sentence == "3 rows stay: not taken"
+    assert of_patterns([one], []) == []
 
 
 def test_what_a_policy_says_stands_in_the_plan():

@@ -14,7 +14,7 @@ from ingest.model.manifest import (
     covers,
     is_behind_its_watermark,
 )
-from ingest.model.names import Marker, app_id, app_id_parts
+from ingest.model.names import Marker, Role, app_id, app_id_parts
 from ingest.model.position import Position
 from ingest.model.start_facts import (
     CheckpointFacts,
@@ -289,8 +289,8 @@ def test_commit_versions_order_by_term_then_batch_then_step_and_never_collide():
 
 
 def test_app_ids_of_tables_with_slashes_in_their_names_do_not_collide():
-    assert app_id("p", "c", "a/b", "mirror") != app_id("p", "c", "a", "b/mirror")
-    assert app_id_parts(app_id("p", "c", "a/b", "mirror")) == ("p", "c", "a/b", "mirror")
+    assert app_id("p", "c", "a/b", Role.MIRROR) != app_id("p", "c/a", "b", Role.MIRROR)
+    assert app_id_parts(app_id("p", "c", "a/b", Role.MIRROR)) == ("p", "c", "a/b", "mirror")
     assert app_id_parts("somebody/else") is None
 
 

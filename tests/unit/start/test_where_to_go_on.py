@@ -18,7 +18,7 @@ from ingest.observe.pipeline_status import excluded
 from ingest.source.binlog import MySqlLog
 from ingest.source.resync import Requests
 from ingest.start import where_to_go_on as decision
-from ingest.start.gather_facts import topics_of
+from ingest.start.gather_facts import _untaken, topics_of
 from ingest.start.where_to_go_on import where_to_go_on
 from tests.support.mutants import Mutant
 from tests.unit.start.test_start_decision import entry, facts
@@ -127,6 +127,32 @@ def test_a_table_restored_to_a_batch_of_before_a_new_beginning_goes_on_behind_th
     )
     found = where_to_go_on(start, newest)
     assert (found.offsets, found.gaps, found.resync) == ({("p.d.c", 0): 7}, (), ())
+
+
+def of_moved_away(**more):
+    newest = entry(3, offsets={("p.d.c", 0): (9, 9)}, tables={C: TableState("/l/d/c", 6)})
+    kafka = {("p.d.c", 0): KafkaFacts(0, 9, "C")}
+    lake = [LakeFacts(C, "/l/d/c", None)]
+    return facts(newest=newest, history=[newest], topic_of=TOPIC_OF, lake=lake, kafka=kafka, **more)
+
+
+def test_a_table_that_is_not_taken_any_more_and_was_moved_away_is_forgotten_and_not_filled_again():
+    start = of_moved_away(untaken=frozenset({C}))
+    found = where_to_go_on(start, start.newest)
+    assert (found.tables, found.offsets) == ({}, {("p.d.c", 0): 9})
+    assert (found.gaps, found.resync) == ((), ())
+    (said,) = found.because
+    assert "d.c is gone from the lake" in said
+    assert "it is forgotten" in said
+    taken = of_moved_away()
+    assert where_to_go_on(taken, taken.newest).offsets == {("p.d.c", 0): 0}
+
+
+def test_tables_that_the_pipeline_file_does_not_take_any_more_are_known_by_its_patterns():
+    newest = entry(3, tables={"d.t": TableState("/l/d/t", 1), "x.`a.b`": TableState("/l/x/a", 1)})
+    assert _untaken(newest, ["d.*"]) == {"x.`a.b`"}
+    assert _untaken(newest, ["*.*", "!d.t"]) == {"d.t"}
+    assert _untaken(None, ["d.*"]) == frozenset()
 
 
 GONE = "p.d.aside"
@@ -267,6 +293,7 @@ def starts(draw):
         topic_of=TOPIC_OF,
         from_beginning=draw(st.booleans()),
         barred=draw(st.frozensets(st.sampled_from(sorted(TOPIC_OF)))),
+        untaken=draw(st.frozensets(st.sampled_from(sorted(TOPIC_OF)))),
         ignored=draw(
             st.dictionaries(
                 st.sampled_from(sorted(TOPIC_OF)),

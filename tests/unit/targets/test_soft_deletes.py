@@ -24,8 +24,9 @@ from ingest.model.names import Marker
 from ingest.model.position import Position
 from ingest.model.specification import Change, row
 from ingest.model.topics import TableId
+from ingest.observe.held_tables import held as read_off
 from ingest.observe.lake_plan import HeldTable, effects, of_targets
-from ingest.observe.pipeline_plan import PipelinePlan, _held, _key
+from ingest.observe.pipeline_plan import PipelinePlan, _key
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Step
 from ingest.source.connector import Plan
@@ -165,7 +166,7 @@ def test_the_plan_reads_off_a_table_what_it_is_kept_as_and_its_key(tmp_path):
     DeltaTable.create(
         tmp_path, Schema.from_arrow(_SCHEMA), configuration=said, raise_if_key_not_exists=False
     )
-    held = _held(str(tmp_path))
+    held = read_off(str(tmp_path))
     assert (held.target.name, held.key, held.multiset) == ("soft_deletes", ("id",), False)
     catalog = Catalog()
     assert _key(catalog, "d.t", held) == (

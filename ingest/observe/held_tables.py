@@ -1,0 +1,85 @@
+"""Tables of the lake as their logs show them, read by delta-rs: for what is asked without Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from ingest.lake.delta.delta_snapshot import asked_of_writers
+from ingest.lake.delta.delta_sql import queried
+from ingest.lake.files.location import delta_rs_folder, local_folder
+from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
+from ingest.observe.lake_plan import HeldTable
+from ingest.targets import registry
+from ingest.targets.target import live_rows
+
+_DELTA_NAMES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
+"""Delta's own names of types to Spark's, where they differ."""
+
+
+def held(path: str) -> HeldTable | None:
+    """The table there; None where there is none."""
+    try:
+        with _readable(path) as place:
+            table = DeltaTable(place)
+    except TableNotFoundError:
+        return None
+    fields = json.loads(table.schema().to_json())["fields"]
+    own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
+    actions = pa.table(table.get_add_actions(flatten=True))
+    sizes, rows = actions.column("size_bytes"), actions.column("num_records")
+    asked = table.protocol()
+    multiset = any(part["name"] == "content" for part in own["type"]["fields"])
+    return HeldTable(
+        {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
+        multiset,
+        int(pc.sum(rows).as_py() or 0),
+        int(pc.sum(sizes).as_py() or 0),
+        asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
+        delta_rs_folder(path) is not None,
+        registry.noted(table.metadata().configuration, keyed=not multiset),
+        tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
+    )
+
+
+def live(path: str, table: HeldTable) -> int:
+    """How many of its rows count. Where delta-rs cannot read them, all that its log names, those that are marked as
+    deleted or dead included.
+    """
+    if not table.bytes:
+        return 0
+    condition = live_rows(table.target) if table.target else "true"
+    try:
+        (found,) = queried(DeltaTable(path), f"SELECT count(*) AS n FROM rows WHERE {condition}")
+    except Exception:  # noqa: BLE001 - whichever of its errors: a feature or a name of a folder that it does not read
+        return table.rows
+    return int(found["n"])
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[str]:
+    """Where delta-rs can read a table's log: there, or in a copy under a name that it takes."""
+    folder = local_folder(path)
+    if folder is None or folder == delta_rs_folder(path) or not (folder / "_delta_log").is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="ingest-plan-") as copy:
+        shutil.copytree(folder / "_delta_log", Path(copy) / "_delta_log")
+        yield copy
+
+
+def _spark_name(delta: Any) -> str:
+    if isinstance(delta, str):
+        return _DELTA_NAMES.get(delta, delta)
+    inner = ",".join(f"{f['name']}:{_spark_name(f['type'])}" for f in delta["fields"])
+    return f"struct<{inner}>"

@@ -1,0 +1,69 @@
+"""`ingest status`: what it says of tables that only the lake has, and while a server is away."""
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from ingest.cli.batches import status_table
+from ingest.model import reasons
+from ingest.model.manifest import Gap
+from ingest.model.position import Position
+from ingest.observe.only_in_lake import OnlyInLake
+from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, _of_servers
+from ingest.testing.lake import pipeline_at
+from tests.unit.start.test_start_decision import entry
+
+WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
+LEFT = OnlyInLake("shop.old", 3, reasons.NOT_TAKEN.says, reasons.NOT_TAKEN.remedy)
+KEPT = OnlyInLake(
+    "shop.kept", 5, "`drop_table: ignore` keeps its rows", keeps="`drop_table: ignore`"
+)
+
+
+def shown(report):
+    console = Console(width=400)
+    with console.capture() as said:
+        console.print(status_table(report))
+    return said.get()
+
+
+def test_tables_that_only_the_lake_has_are_named_with_what_to_do():
+    report = ProgressReport("p", None, (), 0, WELL, 0, only_in_lake=(LEFT, KEPT))
+    said = shown(report)
+    assert f"left       shop.old: 3 rows that only the lake has: {LEFT.reason}" in said
+    assert f"what to do: {LEFT.remedy}" in said
+    assert "shop.kept: 5 rows" in said
+    assert said.count("what to do") == 1
+    assert report.as_json()["only_in_lake"] == [LEFT.as_json(), KEPT.as_json()]
+
+
+def test_a_mark_of_dropped_changes_says_what_closes_it_and_fails_a_watch_of_gaps():
+    reason = reasons.DROPPED.of(on="2026-01-31", changes=3)
+    gap = Gap("d.t", "p.d.t", 0, 3, 6, reason, 8, position=Position(0, 3, 70))
+    report = ProgressReport("p", entry(gaps=(gap,)), (), 0, WELL, 0)
+    said = shown(report)
+    assert (
+        f"gap        d.t: {reason}, offsets 3 to 6, open until `ingest resync` of the table" in said
+    )
+    assert report.open_gaps == 1
+    mended = ProgressReport(
+        "p", entry(gaps=(replace(gap, resync=Position(0, 4, 4)),)), (), 0, WELL, 0
+    )
+    assert "mended: the table was taken again" in shown(mended)
+    assert mended.open_gaps == 0
+
+
+def away(folder, **password):
+    return pipeline_at(
+        folder,
+        source={"mysql": "mysql://u@127.0.0.1:1", "password": password, "tables": ["*.*"]},
+        connect={"url": "http://127.0.0.1:1"},
+    )
+
+
+def test_while_a_server_is_away_the_rest_is_said_all_the_same(tmp_path):
+    (tmp_path / "secret").write_text("x")
+    health, missing = _of_servers(away(tmp_path, file=str(tmp_path / "secret")))
+    assert (health.good, health.task, missing) == (False, "UNKNOWN", None)
+    assert "does not answer" in health.sentence
+    assert shown(ProgressReport("p", None, (), missing, health, 0)).count(health.sentence) == 1
