@@ -116,8 +116,11 @@ def plan(file: PipelineFile, as_json: Json = False) -> None:
     from ingest.cli.plans import plan_table
     from ingest.config.pipeline_file import load
     from ingest.observe.pipeline_plan import gather
+    from ingest.start.lake_format import refuse_other
 
-    found = gather(load(file))
+    pipeline = load(file)
+    refuse_other(pipeline.lake.path)
+    found = gather(pipeline)
     if as_json:
         print_json(found.as_json())
     else:
@@ -137,8 +140,11 @@ def status(
     from ingest.cli.batches import status_table
     from ingest.config.pipeline_file import load
     from ingest.observe.pipeline_status import gather
+    from ingest.start.lake_format import refuse_other
 
-    report = gather(load(file))
+    pipeline = load(file)
+    refuse_other(pipeline.lake.path)
+    report = gather(pipeline)
     if as_json:
         print_json(report.as_json())
     else:

@@ -42,7 +42,7 @@ from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.supervisor import Supervisor
-from ingest.start import power_cut
+from ingest.start import lake_format, power_cut
 from ingest.start.fencing import fence_every_target
 from ingest.start.preflight import refuse_unfit
 
@@ -118,6 +118,7 @@ class Run:
         from_beginning: bool,
     ) -> None:
         """Everything that needs the lease."""
+        lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say, clean=term.clean)
         connector = Connector(self.pipeline)
         epochs = EpochRegistry(self.pipeline)

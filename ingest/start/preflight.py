@@ -18,6 +18,7 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import table_folder
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
+from ingest.start import lake_format
 
 _PROBE = 65_536
 """Bytes: a batch's row of the manifest takes some 20,000, and with less room than that none can be published."""
@@ -98,6 +99,7 @@ def refuse_away_lake(pipeline: Pipeline) -> None:
     """Before an audit: every part answers, and there is a lake to compare."""
     mysql.refuse_unfit(pipeline.source, mysql.server_facts(pipeline.source))
     broker.refuse_away(pipeline)
+    lake_format.refuse_other(pipeline.lake.path)
     if Ledger(pipeline.lake.path).last() is not None:
         return
     begun = bool(EpochRegistry(pipeline).known())

@@ -30,7 +30,6 @@ from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.files.location import delta_rs_folder
-from ingest.lake.files.storage import files_at
 from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
@@ -40,18 +39,16 @@ from ingest.model.names import (
     manifest_path,
     quoted,
     upgrade_app_id,
-    upgrade_path,
 )
 from ingest.model.reasons import Reason
 from ingest.model.start_facts import LakeFacts, StartFacts
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
+from ingest.start import lake_format
+from ingest.start.lake_format import FORMAT
 from ingest.targets import multiset_rows
 
-_DONE = "done.json"
-_FORMAT = 3
-"""What is noted there: 2 for contents and statistics, 3 for labels, too."""
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
 """Delta types of columns by which a row's content may be another one than before."""
 _MILLISECONDS = 3
@@ -97,7 +94,7 @@ class Upgrade:
         After a torn batch is finished, whose number a row of the manifest would take.
         """
         newest, noted = facts.newest, self._noted()
-        if newest is None or (noted >= _FORMAT and not self._hashed):
+        if newest is None or (noted >= FORMAT and not self._hashed):
             return None
         found = list[Gap]()
         for lake in facts.lake:
@@ -133,17 +130,15 @@ class Upgrade:
         if said := "; ".join(filter(None, (made, *self._told))):
             self.say(f"this lake was filled by an earlier version of ingest: {said}")
         self._hashed, self._corrected, self._told = set(), set(), []
-        if self._noted() < _FORMAT:
-            noted = json.dumps({"format": _FORMAT})
-            files_at(upgrade_path(self.pipeline.lake.path)).write(_DONE, f"{noted}\n")
+        if self._noted() < FORMAT:
+            lake_format.note(self.pipeline.lake.path)
 
     def _is_done(self) -> bool:
         """Contents and statistics of all tables that were not restored since."""
         return self._noted() > 0
 
     def _noted(self) -> int:
-        text = files_at(upgrade_path(self.pipeline.lake.path)).read(_DONE)
-        return int(json.loads(text)["format"]) if text else 0
+        return lake_format.noted(self.pipeline.lake.path)
 
     def _tell(self, sentence: str) -> None:
         if sentence not in self._told:
@@ -203,7 +198,7 @@ class Upgrade:
     def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[Reason]:
         """Why a table has to be taken again. One that keeps each change stays as it is."""
         hashed = lake.name in self._hashed or not noted
-        if not hashed and noted >= _FORMAT:
+        if not hashed and noted >= FORMAT:
             return
         description = SparkTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
@@ -215,7 +210,7 @@ class Upgrade:
         versions = self.schemas.catalog.versions.get(table, ())
         if hashed and description.multiset and has_microseconds(versions):
             yield reasons.MICROSECONDS  # rows that MySQL tells apart by microseconds
-        if noted < _FORMAT and has_binary_labels(versions):
+        if noted < FORMAT and has_binary_labels(versions):
             yield reasons.LABELS_AS_NULL
 
 

@@ -1,0 +1,112 @@
+"""Which format a lake is in. A later one, or one from before the first that can be brought over, is refused in a sentence, before
+anything is touched.
+
+What differs between formats, and how an earlier one is brought over, is ``upgrade``'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.sql import SparkSession
+
+from ingest.lake.files.location import is_local
+from ingest.lake.files.storage import files_at
+from ingest.model import manifest
+from ingest.model.errors import IngestError
+from ingest.model.names import manifest_path, upgrade_path
+from ingest.schema.delta_types import fields_json
+
+FORMAT = 3
+"""2: contents and statistics are put right; 3: labels that a snapshot has read as NULL, too."""
+
+_NOTE = "done.json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """``noted``: the format that the lake says it has, 0 where it says none; ``lacking``: what the rows of its manifest do
+    not have that is read from them.
+    """
+
+    noted: int
+    lacking: tuple[str, ...] = ()
+
+
+def refuse_other(lake: str) -> None:
+    """Raises :class:`IngestError` (``E-LAKE-NEWER``, ``E-LAKE-OLDER``). Beyond this machine's disk the note is read through
+    Spark: a job sees it, a command without Spark goes by the manifest alone.
+    """
+    reached = is_local(lake) or SparkSession.getActiveSession() is not None
+    failure = refusal(lake, Found(noted(lake) if reached else 0, tuple(_lacking(lake))))
+    if failure is not None:
+        raise failure
+
+
+def refusal(lake: str, found: Found) -> IngestError | None:
+    """Why a lake is not gone on with; None where it is. Pure."""
+    if found.noted > FORMAT:
+        return IngestError(
+            "E-LAKE-NEWER",
+            f"The lake {lake} was written by a newer version of ingest: it has format {found.noted}, and this one knows "
+            f"those up to {FORMAT}.",
+            means="This version would not see what the newer one keeps there; nothing was touched.",
+            remedy="run the newer version again.",
+        )
+    if found.lacking:
+        return IngestError(
+            "E-LAKE-OLDER",
+            f"The lake {lake} was filled by a version of ingest that is too old to be brought over: its manifest has no "
+            f"{', '.join(found.lacking)}.",
+            means="What of the source it holds cannot be read from that; nothing was touched.",
+            remedy="run the version that filled it, or fill a new lake: choose another `lake.path`, and take every table again "
+            "with `ingest resync FILE --all`.",
+        )
+    return None
+
+
+def noted(lake: str) -> int:
+    """The format that a lake says it has; 0 where it says none, as those of before the first note."""
+    text = files_at(upgrade_path(lake)).read(_NOTE)
+    try:
+        return int(json.loads(text or "")["format"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def note(lake: str) -> None:
+    """All is brought over to this format."""
+    files_at(upgrade_path(lake)).write(_NOTE, f"{json.dumps({'format': FORMAT})}\n")
+
+
+def lacking(required: Mapping[str, Any], found: Mapping[str, Any], of: str = "") -> Iterator[str]:
+    """Names of fields, at any depth, that one Delta schema asks for and the other has not. Pure."""
+    there = {field["name"]: field["type"] for field in found.get("fields", ())}
+    for field in required.get("fields", ()):
+        name = f"{of}{field['name']}"
+        if field["name"] not in there:
+            yield name
+        else:
+            yield from lacking(_struct(field["type"]), _struct(there[field["name"]]), f"{name}.")
+
+
+def _struct(type_: Any) -> Mapping[str, Any]:
+    """The struct that a type is, or is an array of; an empty one for all others."""
+    while isinstance(type_, dict) and type_.get("type") == "array":
+        type_ = type_["elementType"]
+    return type_ if isinstance(type_, dict) else {}
+
+
+def _lacking(lake: str) -> Iterator[str]:
+    try:
+        schema = json.loads(DeltaTable(manifest_path(lake)).schema().to_json())
+    except TableNotFoundError:
+        return
+    except DeltaError:  # torn by a power cut, which is mended first
+        return
+    yield from lacking(fields_json(manifest.SCHEMA), schema)
