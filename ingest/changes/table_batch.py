@@ -122,7 +122,7 @@ class TableBatch:
 
 
 def taken_in(changes: DataFrame, target: Target) -> DataFrame:
-    """Without those that change nothing in a target, and with the reason where it cannot have one."""
+    """The changes, without those that the target ignores. Where the target refuses a change, ``reason`` says why."""
     reason = F.lit(None).cast("string")
     for operation, why in target.refused.items():
         reason = F.when(F.col("op") == operation, why).otherwise(reason)

@@ -342,7 +342,7 @@ def _check(fact: bool, otherwise: str) -> None:
     if not fact:
         raise IngestError(
             "E-DEMO-KILL",
-            f"A kill was not what it should be: {otherwise}.",
+            f"Killing a process of the demo did not go as planned: {otherwise}.",
             remedy="run the demo again on a quieter machine, or report it.",
             exit_code=Exit.FAILED,
         )

@@ -103,8 +103,8 @@ class Gap:
     """Records that Kafka lost before they were applied: the half-open offset range, and why.
 
     ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
-    again, which is what closes a gap; None while it is open. ``position``: the table's newest when the
-    gap was recorded; what was read from MySQL before that does not close it. ``table``: the topic's
+    again, which is what closes a gap; None while it is open. ``position``: the table's newest position when the
+    gap was recorded. Reading the table again closes the gap only where MySQL was read at this position or later. ``table``: the topic's
     name where nobody knew which table it carries.
     """
 

@@ -136,7 +136,7 @@ class TableLag:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the newest look that had all its answers found. ``looked_at``, ``caught_up``: epoch seconds;
+    """The result of the newest look in which every question was answered. ``looked_at``, ``caught_up``: epoch seconds;
     ``undelivered``: MySQL's transactions that are not known to be in Kafka, None where they cannot be counted.
     """
 

@@ -182,9 +182,9 @@ def changes_values(old: Column, new: Column) -> bool:
 def default_of(column: Column, said: ddl.ColumnChanges) -> tuple[str | None, str]:
     """What existing rows hold in a new column, as text (None: NULL), and why nobody can say.
 
-    What MySQL makes of a default depends on the column's type and on the session, so the few forms that are the
-    same everywhere are taken from the statement itself; Debezium's own reading of it is no value
-    (``x'41'`` is 41, ``0x41`` is 4).
+    How MySQL stores a default depends on the column's type and on the session. So only the few forms that mean the same
+    everywhere are used, and they are read from the statement itself. The default that Debezium reports cannot be trusted
+    (it reads ``x'41'`` as 41 and ``0x41`` as 4).
     """
     kind, name = column_type(column).kind, column.name.lower()
     nobody = f"what existing rows hold in the new column {column.name!r}"

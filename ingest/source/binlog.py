@@ -15,7 +15,7 @@ from ingest.source import mysql
 
 
 class MySqlLog:
-    """The log of a pipeline's server. ``epochs``: of the logs before it nothing can be said."""
+    """The log of a pipeline's server. ``epochs``: all that are known; only positions of the newest can be looked up."""
 
     def __init__(self, pipeline: Pipeline, epochs: Sequence[Epoch]) -> None:
         self._pipeline = pipeline

@@ -1,4 +1,4 @@
-"""What an earlier commit of ours has left in a lake that today's code would not, and how it is brought over.
+"""What earlier versions of this code have left in a lake and today's code writes differently, and how it is brought over.
 
 Three things. Contents of rows in tables without a key that were hashed in another way (``multiset_rows.content``): a change
 of such a row would not find it. Statistics that do not contain every value of their file. Both are put right before

@@ -60,7 +60,7 @@ class Description:
 
     @property
     def target(self) -> Target:
-        """What it was last written as, as far as readers must know."""
+        """The target that last wrote the table, or the plain one where the difference means nothing to readers."""
         return registry.noted(self.properties, keyed=not self.multiset)
 
 
