@@ -98,7 +98,7 @@ def _taken_back(path: str, published: int, known: int | None = None) -> list[int
     if known is None:
         known = max(-1, delta_log.newest(folder) - _NEWEST)
     first = lasting_commits.unpublished(folder, known, published)
-    gone = lasting_commits.take_back(folder, first) if first is not None else []
+    gone = lasting_commits.take_back(folder, first)
     lasting_commits.drop_torn_checkpoints(folder)
     return gone
 

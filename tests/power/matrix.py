@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -40,26 +40,19 @@ from tests.power import trace
 from tests.power.disk import Disk, Way, held, lay_out
 from tests.power.history import SETTINGS, History, history
 
+Left = dict[str, bytes | None]
+"""A disk after a cut: path to content, None for a folder."""
+
 ENGINES = ("delta-rs", "deletion-vectors", "spark")
 
 
 @dataclass(frozen=True)
-class Left:
-    """A disk after a cut. ``moment``: how many effects came before; ``published``: how many batches the job had said were."""
+class Cut:
+    """``moment``: how many effects came before; ``published``: how many batches the job had said were."""
 
     moment: int
     way: Way
     published: int
-    content: dict[str, bytes | None]
-
-    @property
-    def digest(self) -> bytes:
-        """Another one for other content."""
-        found = hashlib.sha256()
-        for path, content in self.content.items():
-            found.update(repr((path, content is None, len(content or b""))).encode())
-            found.update(content or b"")
-        return found.digest()
 
 
 def record(folder: Path, engine: str, seed: int, batches: int) -> list[trace.Event]:
@@ -87,39 +80,61 @@ def refuse_unlike(events: Sequence[trace.Event], lake: Path) -> None:
             raise RuntimeError(f"{path} is not what the trace makes of it")
 
 
-def cuts(events: Sequence[trace.Event], seed: int) -> Iterator[Left]:
-    """Every disk that differs from those before."""
-    disk, published, seen = Disk(), 0, set[bytes]()
+def cuts(events: Sequence[trace.Event], seed: int) -> list[Cut]:
+    """Those of which the disk differs from all before."""
+    seen, found = set[bytes](), list[Cut]()
+    for cut, content in _disks(events, seed):
+        digest = hashlib.sha256()
+        for path, inside in content.items():
+            digest.update(repr((path, inside is None, len(inside or b""))).encode())
+            digest.update(inside or b"")
+        if digest.digest() not in seen:
+            seen.add(digest.digest())
+            found.append(cut)
+    return found
+
+
+def disks(
+    events: Sequence[trace.Event], seed: int, wanted: Collection[Cut]
+) -> Iterator[tuple[Cut, Left]]:
+    """What these leave, one after the other: all of them at once would not fit into memory."""
+    for cut, content in _disks(events, seed, {one.moment for one in wanted}):
+        if cut in wanted:
+            yield cut, content
+
+
+def _disks(
+    events: Sequence[trace.Event], seed: int, moments: Collection[int] | None = None
+) -> Iterator[tuple[Cut, Left]]:
+    disk, published = Disk(), 0
     for moment, event in enumerate(events):
         disk.take(event)
         if event.kind == "mark":
             published = int(event.data)
-        for way in get_args(Way):
-            content = disk.after(way, random.Random(f"{seed} {moment}"))
-            left = Left(moment, way, published, content)
-            if left.digest not in seen:
-                seen.add(left.digest)
-                yield left
+        if moments is None or moment in moments:
+            for way in get_args(Way):
+                cut = Cut(moment, way, published)
+                yield cut, disk.after(way, random.Random(f"{seed} {moment}"))
 
 
 def start_from(
-    session: SparkSession, left: Left, drawn: History, folder: Path, engine: str
+    session: SparkSession, cut: Cut, left: Left, drawn: History, folder: Path, engine: str
 ) -> None:
     """Raises ``AssertionError``, or whatever a start raises."""
-    lay_out(left.content, folder)
+    lay_out(left, folder)
     settings = {"spark": {"merge_engine": engine}, **SETTINGS}
     tables = [TableId.parse(str(table.name)) for table in drawn.tables]
     power_cut.take_back(pipeline_at(folder, **settings), tables)
     newest = Ledger(str(folder)).last()
     published = newest.batch_id if newest else 0
-    assert published >= left.published, f"{left.published} were published, {published} are"
+    assert published >= cut.published, f"{cut.published} were published, {published} are"
     log = RecordLog(session)
-    for one in drawn.batches[: left.published + 1]:  # Kafka has what the job was at
+    for one in drawn.batches[: cut.published + 1]:  # Kafka has what the job was at
         give(log, one)
     lake = Lake(session, folder, log=log, **settings)
     try:
         lake.apply(log.ends())
-        rest = [record for one in drawn.batches[left.published + 1 :] for record in one]
+        rest = [record for one in drawn.batches[cut.published + 1 :] for record in one]
         lake.replay(rest, batches=2, quarantine=True)
         for table in drawn.tables:
             assert_rows(lake.live(table).drop("_ingest"), table.rows)
@@ -144,12 +159,9 @@ def run(root: Path, engine: str, given: argparse.Namespace) -> int:
     drawn = history(given.seed, given.batches)
     events = record(folder, engine, given.seed, given.batches)
     refuse_unlike(events, folder / "lake")
-    every = list(cuts(events, given.seed))
-    some = (
-        every
-        if given.most is None
-        else random.Random(given.seed).sample(every, min(given.most, len(every)))
-    )
+    every = cuts(events, given.seed)
+    most = len(every) if given.most is None else min(given.most, len(every))
+    some = frozenset(random.Random(given.seed).sample(every, most))
     syncs = sum(event.kind == "sync" for event in events)
     print(
         f"{engine}: {len(events):,} effects, {syncs:,} of them syncs; {len(every):,} disks, {len(some):,} started from"
@@ -158,16 +170,16 @@ def run(root: Path, engine: str, given: argparse.Namespace) -> int:
         "power", master="local[2]", driver_memory="2g", conf={}, log=root / "spark.log"
     )
     failed, began = 0, time.monotonic()
-    for number, left in enumerate(some):
+    for number, (cut, left) in enumerate(disks(events, given.seed, some)):
         lake = root / "left"
         try:
-            start_from(session, left, drawn, lake, engine)
+            start_from(session, cut, left, drawn, lake, engine)
         except Exception as failure:  # noqa: BLE001  each is a finding, whatever it is
             failed += 1
             said = " ".join(str(failure).split())[:300]
             print(
-                f"FAILED: seed {given.seed}, {engine}, after effect {left.moment} ({events[left.moment].kind} "
-                f"{events[left.moment].path}), {left.way}: {type(failure).__name__}: {said}",
+                f"FAILED: seed {given.seed}, {engine}, after effect {cut.moment} ({events[cut.moment].kind} "
+                f"{events[cut.moment].path}), {cut.way}: {type(failure).__name__}: {said}",
                 flush=True,
             )
         finally:

@@ -113,6 +113,8 @@ def _events(call: str, parts: list[_Part], result: str, rest: str, below: str) -
     root = f"{below}/"
 
     def ours(path: str | None) -> str | None:
+        if path == below:
+            return ""
         return path.removeprefix(root) if path and path.startswith(root) else None
 
     if call in ("mkdir", "mkdirat", "symlink", "symlinkat", "unlink", "unlinkat", "rmdir"):

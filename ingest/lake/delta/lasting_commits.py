@@ -62,11 +62,13 @@ def unpublished(table: Path, known: int, batch: int) -> int | None:
     return None
 
 
-def take_back(table: Path, first: int) -> list[int]:
-    """Remove version ``first`` and all after it from the log, the newest first; returns their numbers. Their data files stay
-    for VACUUM.
+def take_back(table: Path, first: int | None) -> list[int]:
+    """Remove version ``first`` (None: the one that would come next) and all after it from the log, the newest first; returns
+    the numbers of those that were there. Checksums and checkpoints go without their version, too: the next one of that number
+    would be held against them. Data files stay for VACUUM.
     """
     log = table / "_delta_log"
+    first = delta_log.newest(table) + 1 if first is None else first
     gone = sorted(file for file in log.iterdir() if _number(file.name) >= first)
     for file in reversed(gone):
         file.unlink()

@@ -50,6 +50,16 @@ def test_what_is_of_a_batch_that_is_not_published_goes_though_it_is_whole(lake):
     assert cut(lake) == []
 
 
+def test_what_a_version_has_left_that_never_was_goes_too(lake):
+    log = lake.path / "_delta_log"
+    orphans = [log / f".{5:020d}.json.crc", log / f"{5:020d}.crc"]
+    for one in orphans:
+        one.write_bytes(b"half")
+    assert take_back(lake.path, None) == []
+    assert not any(one.exists() for one in orphans)
+    assert lake.count("true") == 4
+
+
 def test_what_is_published_stays_whatever_came_after(lake):
     assert unpublished(lake.path, 2, 4) is None
     assert unpublished(lake.path, 4, 0) is None
