@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ingest.batch import micro_batch, readers, step_cutter
+from ingest.batch import micro_batch, readers, side_by_side, step_cutter
 from ingest.batch.batch_report import BatchReport
 from ingest.config import pipeline_file
 from ingest.job import spark_session
@@ -34,7 +34,7 @@ STAGES = [
     (readers.Reader, "read"),
     (step_cutter.StepCutter, "prepare"),
     (held_back.HeldBack, "take"),
-    (micro_batch.Batches, "_apply_tables"),
+    (side_by_side.SideBySide, "apply"),
     (micro_batch.Batches, "publish"),
     (micro_batch.Batches, "apply"),
 ]

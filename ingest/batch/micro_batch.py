@@ -7,18 +7,19 @@ its own; what takes effect between batches is in ``settling``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch import dropping
+from ingest.batch import dropping, side_by_side
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
+from ingest.batch.side_by_side import Failures, SideBySide, standing
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_applier import Applier, Work, further_numbers
@@ -37,9 +38,8 @@ from ingest.lake.quarantine.held_back import HeldBack
 from ingest.maintenance.schedule import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch
-from ingest.model.errors import of_table
 from ingest.model.failpoints import reached
-from ingest.model.manifest import Entry, Gap, Kind
+from ingest.model.manifest import Entry, Gap, Kind, TableState
 from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
@@ -71,9 +71,12 @@ class Decided:
 
 @dataclass(frozen=True)
 class Done:
-    """What a batch has committed. ``rejects``: changes in quarantine."""
+    """What a batch has committed. ``stopped``: tables to which their part could not be applied; ``rejects``: changes in
+    quarantine.
+    """
 
     applied: list[Applied]
+    stopped: Mapping[TableId, TableState]
     rejects: int
 
 
@@ -94,6 +97,7 @@ class Batches:
         binlog: Binlog,
         epochs: Sequence[Epoch] = (),
         second_look: SecondLook | None = None,
+        failures: Failures | None = None,
         published: Callable[[Published], None] = lambda _: None,
     ) -> None:
         self.pipeline = pipeline
@@ -111,6 +115,7 @@ class Batches:
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
+        self._tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
         self._cutter = StepCutter(pipeline, session)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(
@@ -171,10 +176,11 @@ class Batches:
         seen = self._definitions.in_force(note, self.newest)
         watch.done("schemas")
         try:
-            read = self._reader.read(
-                ReadRequest(seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late),
-                watch,
+            request = ReadRequest(
+                seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late
             )
+            still = map(self.pipeline.topic, standing(self.newest))
+            read = self._reader.read(side_by_side.without(request, [*still], self._log), watch)
             decided = self._decide(seen, read)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
@@ -199,7 +205,9 @@ class Batches:
     def _decide(self, seen: InForce, read: Reading) -> Decided:
         """What the changes mean for each table. Raises where the log has gone backwards."""
         states = self.newest.tables if self.newest else {}
-        without = pending_ddl.without_changes(seen.note.ddl, seen.catalog, states)
+        still = map(str, standing(self.newest))
+        ddl = {name: at for name, at in seen.note.ddl.items() if name not in {*still}}
+        without = pending_ddl.without_changes(ddl, seen.catalog, states)
         facts = ddl_policy.ruled({**without, **read.facts}, self.pipeline.rules)
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
@@ -222,14 +230,13 @@ class Batches:
                     return None
             watch.done("type")
         reached("quarantine_committed", note.batch_id)
-        applied = self._apply_tables(decided.tables, Work.of(note))
+        topic = self.pipeline.topic
+        done = self._tables.apply(decided.tables, Work.of(note), self.newest)
         watch.done("apply")
         if settled is not None:
-            self._held.settle(settled, identity)
-        topic = self.pipeline.topic
-        return Done(
-            [one.read_by_spark(read.left.get(topic(one.table))) for one in applied], rejects
-        )
+            self._held.settle(settled, identity, [topic(table) for table in done.stopped])
+        applied = [one.read_by_spark(read.left.get(topic(one.table))) for one in done.applied]
+        return Done(applied, done.stopped, rejects)
 
     def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
         """Set aside what cannot be applied; returns how many changes."""
@@ -239,17 +246,6 @@ class Batches:
         collect = self._applier.collects
         bad = collected_changes.look(read.fresh, others, self._pool, collect=collect)
         return self._held.take(read.changes, others, bad, identity)
-
-    def _apply_tables(self, tables: list[TableBatch], work: Work) -> list[Applied]:
-        """Tables side by side, each in its own thread and session; the first failure counts."""
-        futures = [self._pool.submit(self._applier.apply, table, work) for table in tables]
-        wait(futures)  # all of them: a replay must not meet a thread of its own past
-        for table, future in zip(tables, futures, strict=True):
-            if failure := future.exception():
-                of_table(failure, str(table.facts.table))
-                raise failure
-        reached("tables_committed", work.batch_id)
-        return [future.result() for future in futures]
 
     def _entry(
         self, seen: InForce, read: Reading, decided: Decided, done: Done, *, late: bool
@@ -270,6 +266,7 @@ class Batches:
                 topic=self.pipeline.topic,
                 waiting=counts.waiting,
                 doubts=decided.doubts,
+                stopped=done.stopped,
             ),
             batch_id=note.batch_id + further_numbers(decided.tables),
             term=self._committer.term,

@@ -141,6 +141,16 @@ class Applier:
         version = self.committer.continued(target)
         return Applied(cleanup.table, target.path, version, 0, target.id())
 
+    def bring_back(self, table: TableId, version: int) -> int:
+        """Bring a table to what it held at a version; returns the version that holds that now. Its markers stay: a batch
+        of the same number would find its commits done.
+        """
+        target = SparkTable(self._own_session(), self.pipeline.path(table))
+        if target.version() != version:
+            target.restore(version)
+        self._fitting.pop(table, None)
+        return target.version()
+
     def identity(self, checkpoint_id: str, table: TableId) -> str:
         """The ``txnAppId`` under which a table's mirror, its copy in the lake, is committed to."""
         return app_id(self.pipeline.name, checkpoint_id, str(table), Role.MIRROR)

@@ -21,7 +21,7 @@ class Awaited:
 
     def is_applied(self, cleanup: Cleanup, newest: Entry) -> bool:
         """True when the lake has everything that the topic held when it was complete."""
-        if (state := newest.tables.get(str(cleanup.table))) and state.paused:
+        if (state := newest.tables.get(str(cleanup.table))) and state.waits:
             return False
         if cleanup not in self._noted:
             self._noted[cleanup] = self.ends(cleanup.table)

@@ -106,6 +106,9 @@ def status_table(report: ProgressReport) -> Group:
                 "yellow",
             )
             head.append(f"           let it pass with `approved: {held.paused}` below `tables`\n")
+        if held.stopped:
+            head.append(f"stopped    {table_name}: {held.stopped}; its changes wait\n", "red")
+            head.append("           mend that and run again: a start tries it again, in order\n")
     for name in report.resyncing:
         head.append(f"resync     {name} is being taken again\n", "yellow")
     if newest and newest.state_rows:

@@ -12,8 +12,10 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from ingest.batch.micro_batch import StaleCheckpointError
+from ingest.job.spark_session import has_died
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
+from ingest.lake.files.lease import LeaseLostError
 from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.model.reasons import Reason
@@ -53,6 +55,27 @@ def again(failure: Exception, log: Path, lake: str = "") -> Again:
     error = _unexpected(failure, log) if lasting else _translated(failure, log)
     return Again(error.what.rstrip("."), error, lasting, error.code)
 
+
+def is_everybodys(failure: BaseException) -> bool:
+    """True for a failure at a table that is not its own: of the lease, a disk, a server, Spark, or a run that is ended."""
+    if isinstance(failure, LeaseLostError | ForeignCommitError | MemoryError) or of_disk(failure):
+        return True
+    if isinstance(failure, IngestError):
+        return failure.may_pass
+    if has_died(failure) or _mended_by_deciding(failure) is not None:
+        return True
+    return any(word in str(failure) for word in _OF_ALL)
+
+
+_OF_ALL = (
+    "org.apache.kafka",
+    "InterruptedException",
+    "cancelled",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "OutOfMemoryError",
+)
+"""In texts of Spark's failures: Kafka, from which its tasks read; a query that was stopped; Spark itself."""
 
 _LASTING = (
     ArithmeticError,
@@ -97,7 +120,7 @@ def written(failure: BaseException, log: Path) -> Path:
     return log
 
 
-def _mended_by_deciding(failure: Exception) -> Reason | None:
+def _mended_by_deciding(failure: BaseException) -> Reason | None:
     """Why a new decision mends it; None for any other failure."""
     text = str(failure)
     if isinstance(failure, ForeignCommitError):

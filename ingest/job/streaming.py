@@ -17,9 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
+from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
 from ingest.job.spark_session import has_died
-from ingest.job.stream_failure import Again, again
+from ingest.job.stream_failure import Again, again, is_everybodys
 from ingest.job.stream_guard import StreamGuard
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
@@ -27,9 +28,9 @@ from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.errors import IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
-from ingest.model.manifest import offsets_as_json
+from ingest.model.manifest import Entry, offsets_as_json
 from ingest.model.names import checkpoint_path
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
@@ -66,6 +67,7 @@ class Streaming:
     only_replay: bool = False
     drop: Drop | None = None
     observer: Observer = field(default_factory=Observer)
+    _failures: Failures = field(default_factory=lambda: Failures(is_everybodys))
     applied: int = 0
     """Batches of the newest query."""
 
@@ -89,6 +91,7 @@ class Streaming:
             binlog=MySqlLog(self.pipeline, epochs),
             epochs=epochs,
             second_look=SecondLook(self.pipeline),
+            failures=self._failures,
             published=self.observer.published,
         )
         self.observer.resumed(batches.newest)
@@ -121,6 +124,7 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
+                _refuse_standing(batches.newest, once=self.once)
                 for one in requests.open():
                     self.say(
                         f"{one.table} is still being taken again; the next run goes on with it"
@@ -153,6 +157,7 @@ class Streaming:
             from_beginning=from_beginning,
             barred=batches.barred(),
             streamed=batches.streamed(),
+            failed=self._failures.tables,
         )
         published = batches.newest.versions if batches.newest else {}
         self.committer.begin_anew(facts.versions, published)
@@ -252,6 +257,21 @@ def _end(query: StreamingQuery) -> None:
     except (Py4JError, OSError) as failure:
         if not has_died(failure):
             raise
+
+
+def _refuse_standing(newest: Entry | None, *, once: bool) -> None:
+    """A run to the end that has left a table behind has not done what it was asked for."""
+    states = newest.tables if newest else {}
+    standing = {name: state.stopped for name, state in states.items() if state.stopped}
+    if once and standing:
+        raise IngestError(
+            "E-TABLE-STOPPED",
+            "A part of what was to be applied could not be, and these tables stand still",
+            each=tuple(f"{name}: {why}" for name, why in sorted(standing.items())),
+            means="All other tables are up to date. What these miss stays in Kafka, in order.",
+            remedy="mend what is named there, then run again: each start tries them again.",
+            exit_code=Exit.FAILED,
+        )
 
 
 def _logged(query: StreamingQuery) -> int:

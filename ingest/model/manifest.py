@@ -36,7 +36,7 @@ SCHEMA = (
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
     f"position: {SQL_TYPE}, floor: {SQL_TYPE}, run: string, snapshot: {SQL_TYPE}, "
     f"reread: {SQL_TYPE}, id: string, paused: {SQL_TYPE}, paused_by: string, "
-    "left_out: array<string>, kept: array<string>, engine: string>>, "
+    "left_out: array<string>, kept: array<string>, engine: string, stopped: string>>, "
     "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
     f"reason: string, since: bigint, resync: {SQL_TYPE}, position: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, resent bigint, late bigint, "
@@ -96,6 +96,14 @@ class TableState:
     """Columns of the lake that the source no longer has."""
     engine: str = ""
     """What made its last MERGE, and why, in words."""
+    stopped: str = ""
+    """Why it stands still, in words: a part of a batch could not be applied to it. What came from there on waits in
+    Kafka, from the offsets of its high-water marks on, as behind ``paused``."""
+
+    @property
+    def waits(self) -> bool:
+        """True when changes are read and left in Kafka."""
+        return bool(self.paused or self.stopped)
 
 
 @dataclass(frozen=True)
@@ -280,7 +288,8 @@ def _position(value: Any) -> Position | None:
 def _table_state(row: Mapping[str, Any]) -> TableState:
     rest = {key: value for key, value in row.items() if key != "name"}
     names = {key: tuple(row[key] or ()) for key in _NAMES}
-    return TableState(**{**rest, **{key: _position(row[key]) for key in _POSITIONS}, **names})
+    places = {key: _position(row[key]) for key in _POSITIONS}
+    return TableState(**{**rest, **places, **names, "stopped": row.get("stopped") or ""})
 
 
 def offsets_from_log(text: str) -> dict[Place, int]:

@@ -132,6 +132,16 @@ NEEDS_MAPPING = Reason(
 )
 SET_ASIDE = (NO_PLACE, RESERVED, NEEDS_MAPPING)
 
+# Tables that stand still: a part of a batch could not be applied.
+
+STOPPED = Reason(
+    "a part of a batch could not be applied to it: {words}",
+    "it stays as it was before that part, which waits in Kafka with all that comes after it; the others go on",
+    "mend what the words name, then run again: every start tries it again, in order. What Kafka no longer has by then is taken "
+    "from MySQL again; so is all of it by `ingest resync`",
+)
+STANDING = (STOPPED,)
+
 # Tables that only the lake has: the source does not capture them any more, and their rows stay. Said, never stored.
 
 _STAY = "its rows stay as they were, whatever becomes of them at the source"
@@ -322,6 +332,7 @@ READ_BY_SPARK = (
 _KINDS = (
     ("Gaps", GAPS),
     ("Tables set aside", SET_ASIDE),
+    ("Tables that stand still", STANDING),
     ("Tables that only the lake has", ONLY_IN_LAKE),
     ("Rows in quarantine", QUARANTINED),
     ("A stream that begins anew", RESTARTS),

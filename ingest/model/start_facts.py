@@ -142,6 +142,8 @@ class StartFacts:
     topic_of: Mapping[str, str]
     """Table name to its topic."""
     from_beginning: bool = False
+    failed: frozenset[str] = frozenset()
+    """Tables that this run has tried: what was the reason is not mended yet."""
     barred: frozenset[str] = frozenset()
     """Tables that a policy still holds before a DDL."""
     untaken: frozenset[str] = frozenset()

@@ -297,7 +297,9 @@ def _count(cursor: Cursor, table: _Table) -> int:
 def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
     """What a policy, or a person who gave changes up, has to do with a table. ``gaps``: the table's."""
     notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
-    if state and state.paused:
+    if state and state.stopped:
+        notes.insert(0, f"stands still: {state.stopped}")
+    elif state and state.paused:
         notes.insert(0, f"paused before {state.paused_by[:60]!r}")
     elif state and state.left_out:
         notes.insert(0, f"left out by policy: {', '.join(state.left_out)}")

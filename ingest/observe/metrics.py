@@ -96,6 +96,11 @@ def _paused(facts: Facts) -> Values:
     return _one(sum(1 for one in newest.tables.values() if one.paused) if newest else None)
 
 
+def _stopped(facts: Facts) -> Values:
+    newest = facts.totals.newest
+    return _one(sum(1 for one in newest.tables.values() if one.stopped) if newest else None)
+
+
 METRICS: tuple[Metric, ...] = (
     Metric(
         "ingest_info",
@@ -241,6 +246,12 @@ METRICS: tuple[Metric, ...] = (
         ("what",),
     ),
     Metric("ingest_tables_paused", "gauge", "tables that stand before a DDL, by policy", _paused),
+    Metric(
+        "ingest_tables_stopped",
+        "gauge",
+        "tables that stand still, as a part of a batch could not be applied",
+        _stopped,
+    ),
     Metric(
         "ingest_restarts_total",
         "counter",

@@ -143,6 +143,11 @@ class ProgressReport:
                 for name, state in (newest.tables if newest else {}).items()
                 if state.paused
             ],
+            "stopped": [
+                {"table": name, "reason": state.stopped}
+                for name, state in (newest.tables if newest else {}).items()
+                if state.stopped
+            ],
             "waiting": [one.as_json() for one in self.waiting],
             "only_in_lake": [one.as_json() for one in self.only_in_lake],
             "tables": [
@@ -216,7 +221,7 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
     ends = broker.end_offsets(pipeline, broker.data_topics(pipeline))
     applied = newest.ends if newest else {}
     for name, state in (newest.tables if newest else {}).items():
-        if state.paused and newest:  # read, but what waits there is not applied
+        if state.waits and newest:  # read, but what waits there is not applied
             topic = pipeline.topic(TableId.parse(name))
             marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
             applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}

@@ -45,6 +45,7 @@ def gather(
     from_beginning: bool = False,
     barred: frozenset[str] = frozenset(),
     streamed: Collection[TableId] = (),
+    failed: frozenset[str] = frozenset(),
 ) -> StartFacts:
     """Look at everything once. ``kafka``: the topics as they are now (``broker.partitions``). ``barred``:
     tables that a policy holds before a DDL. ``streamed``: all that the schema-change topic names.
@@ -62,6 +63,7 @@ def gather(
         kafka=kafka,
         topic_of=topics_of(pipeline, newest, streamed),
         from_beginning=from_beginning,
+        failed=failed,
         barred=barred,
         untaken=_untaken(newest, pipeline.source.tables),
         ignored={

@@ -196,6 +196,8 @@ def _released(facts: StartFacts, decided: Decided) -> Decided:
     """Let go on what a policy held or left out, and no longer does; table by table."""
     for name in decided.tables:
         topic, ignored = facts.topic_of.get(name, ""), facts.ignored.get(name, frozenset())
+        if name not in facts.failed:
+            decided = _try_again(decided, name, topic)
         if name not in facts.barred:
             decided = _let_go_on(decided, name, topic)
         if "add_column" not in ignored:
@@ -210,14 +212,31 @@ def _let_go_on(decided: Decided, name: str, topic: str) -> Decided:
     state = decided.tables[name]
     if not state.paused:
         return decided
-    places = decided.of_topic(topic)
     return (
         decided.with_table(name, replace(state, paused=None, paused_by=""))
         .since(f"{name}: going on with what waited behind {state.paused_by[:100]!r}")
-        .reading_from(
-            {place: min(decided.offsets[place], decided.mark(place).offset) for place in places}
-        )
+        .reading_from(_where_it_waits(decided, topic))
     )
+
+
+def _try_again(decided: Decided, name: str, topic: str) -> Decided:
+    """A table that stood still since a part of a batch could not be applied reads on from there: what was the reason may
+    be mended by now.
+    """
+    state = decided.tables[name]
+    if not state.stopped:
+        return decided
+    return (
+        decided.with_table(name, replace(state, stopped=""))
+        .since(f"{name}: trying again what could not be applied ({state.stopped})")
+        .reading_from(_where_it_waits(decided, topic))
+    )
+
+
+def _where_it_waits(decided: Decided, topic: str) -> dict[Place, int]:
+    """Where a table's changes begin that were left in Kafka."""
+    places = decided.of_topic(topic)
+    return {place: min(decided.offsets[place], decided.mark(place).offset) for place in places}
 
 
 def _with_columns_left_out(decided: Decided, name: str, topic: str) -> Decided:

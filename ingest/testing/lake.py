@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
+from ingest.batch.side_by_side import Failures
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Ranges
@@ -159,6 +160,10 @@ class Lake:
         self.term = 0
         self.epochs: Sequence[Epoch] = ()
         """Of the source's log, from the next start on: another server took over where an epoch begins."""
+        self.failures = Failures()
+        """Of one process: how often tables could not be applied. One that fails twice stands still until the next."""
+        self.said: list[str] = []
+        """What starts have said."""
         self.seen: list[BatchReport] = []
         """What was said of each batch, the newest last."""
         self._batches: Batches | None = None
@@ -184,7 +189,8 @@ class Lake:
             committer=committer,
             newest=newest,
             report=self.seen.append,
-            requests=Requests(self.pipeline),
+            requests=Requests(self.pipeline, self.said.append),
+            failures=self.failures,
             binlog=self.binlog,
             epochs=self.epochs,
         )
@@ -200,8 +206,9 @@ class Lake:
                 kafka,
                 from_beginning=from_beginning,
                 streamed=self.batches.streamed(),
+                failed=self.failures.tables,
             ),
-            lambda _: None,
+            self.said.append,
         )
         self.batches.checkpoint_id = uuid.uuid4().hex[:16]
 

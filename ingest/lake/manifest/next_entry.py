@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from types import MappingProxyType
 
 from ingest import __version__
 from ingest.changes import restarted_snapshots
@@ -30,11 +31,22 @@ def entry(
     topic: Callable[[TableId], str],
     waiting: Mapping[Place, int],
     doubts: Mapping[TableId, Doubt],
+    stopped: Mapping[TableId, TableState] = MappingProxyType({}),
 ) -> Entry:
     """A batch's row of the ledger, but for its counts, its times, and who wrote it. ``waiting``: where
-    changes begin that a policy lets wait; ``doubts``: tables that are to be taken again, with why.
+    changes begin that a policy lets wait; ``doubts``: tables that are to be taken again, with why; ``stopped``: tables
+    to which their part of the batch could not be applied, as they stand now.
     """
-    held = _held(previous, waiting, {topic(TableId.parse(name)): name for name in note.paused})
+    still = {
+        name: state
+        for name, state in (previous.tables if previous else {}).items()
+        if state.stopped
+    }
+    still |= {str(table): state for table, state in stopped.items()}
+    facts = {table: found for table, found in facts.items() if str(table) not in still}
+    topics = {topic(TableId.parse(name)): name for name in {*note.paused, *still}}
+    begun = {place: note.ranges[place][0] for place in touched if topics.get(place[0]) in still}
+    held = _held(previous, {**waiting, **begun}, topics)
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
     positions = [found.high for found in facts.values()]
     times = [found.source_time for found in facts.values() if found.source_time]
@@ -53,7 +65,8 @@ def entry(
             topic_ids,
         ),
         tables=paused(
-            table_states(previous, facts, applied, catalog, replay=note.replay),
+            table_states(previous, facts, applied, catalog, replay=note.replay)
+            | {str(table): state for table, state in stopped.items()},
             note.paused,
             catalog,
         ),
@@ -144,7 +157,7 @@ def _held(
     previous: Entry | None, waiting: Mapping[Place, int], topics: Mapping[str, str]
 ) -> dict[Place, int]:
     """How far the marks of partitions go in which changes wait: to the first one of them. ``topics`` of
-    paused tables, each with its table.
+    tables that stand still, each with its table.
     """
     found = dict(waiting)
     for place, end in (previous.ends if previous else {}).items():
@@ -152,7 +165,7 @@ def _held(
         state = previous.tables.get(topics.get(place[0], ""))
         mark = previous.high_water.get(place, HighWater())
         # A mark behind what was read: earlier batches have left changes there already.
-        if state and state.paused and mark.offset < end:
+        if state and state.waits and mark.offset < end:
             found[place] = mark.offset
     return found
 

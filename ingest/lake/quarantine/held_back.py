@@ -119,11 +119,11 @@ class HeldBack:
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
-    def settle(self, settled: DataFrame, identity: Identity) -> None:
-        """What :meth:`retry` found is applied now, or void; it waits no longer."""
+    def settle(self, settled: DataFrame, identity: Identity, but: Sequence[str] = ()) -> None:
+        """What :meth:`retry` found is applied now, or void; it waits no longer. ``but``: topics of which it was not applied."""
         table = SparkTable(self._session, self._path)
         match = f"q.settled IS NULL AND {quarantine_rows.same_place('q', 's')}"
-        rows = settled.localCheckpoint()
+        rows = settled.filter(~F.col("topic").isin(*but)).localCheckpoint()
 
         def mark() -> None:
             merge = table.delta().alias("q").merge(rows.alias("s"), match)

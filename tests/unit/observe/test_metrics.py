@@ -106,6 +106,7 @@ def test_the_page_says_what_the_manifest_and_the_watch_say():
     assert value("ingest_gaps_open") == 1
     assert value("ingest_gaps_total", what="opened") == 1
     assert value("ingest_tables_paused") == 1
+    assert value("ingest_tables_stopped") == 0
     assert value("ingest_restarts_total", reason="E-KAFKA-AWAY") == 1
     assert value("ingest_conflicts_total") == 1
     assert value("ingest_lease_term") == 7
@@ -135,6 +136,7 @@ def test_what_is_not_known_is_left_out_and_never_zero():
         "ingest_transactions_not_in_kafka",
         "ingest_gaps_open",
         "ingest_tables_paused",
+        "ingest_tables_stopped",
         "ingest_batch_changes",
     }
 

@@ -1,0 +1,203 @@
+"""One table of which a part of a batch cannot be applied: it stands still, the others go on, and in the end all is equal."""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from pyspark.errors import PySparkException
+
+from ingest.batch.side_by_side import Failures
+from ingest.batch.table_applier import Applier
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.errors import IngestError
+from ingest.testing.frames import assert_rows
+from ingest.testing.lake import Lake
+from ingest.testing.source import Source
+
+SICK = "d.sick"
+COLUMNS = {"id": "INT", "v": "VARCHAR(20)"}
+ways = pytest.mark.parametrize(
+    ("engine", "key"),
+    [("spark", ("id",)), ("delta-rs", ("id",)), ("delta-rs", ())],
+    ids=["by Spark", "by delta-rs", "without a key"],
+)
+
+
+class Pair:
+    """Two tables of a lake: one that is about to fail, and one that does not."""
+
+    def __init__(self, spark, folder, engine, *, key=("id",)):
+        self.source = Source()
+        self.sick = self.source.table(SICK, COLUMNS, key)
+        self.well = self.source.table("d.well", COLUMNS, ["id"])
+        self.lake = Lake(spark, folder, spark={"merge_engine": engine})
+        self.write(1)
+        self.lake.follow(self.source)
+
+    def start(self):
+        """As another process."""
+        self.lake.failures = Failures()
+        self.lake.start()
+
+    def write(self, number):
+        for table in (self.sick, self.well):
+            table.insert(id=number, v="new")
+            if number > 1:
+                row = {"id": number - 1, "v": "new"}
+                table.update(table.key_of({n: table.value(n, v) for n, v in row.items()}), v="old")
+
+    def follow(self):
+        """A batch; where it fails, the query begins anew, as in a run, and finishes it."""
+        try:
+            self.lake.follow(self.source)
+        except Exception:  # noqa: BLE001  whatever it is
+            self.lake.start()
+
+    @property
+    def newest(self):
+        return Ledger(str(self.lake.path)).last()
+
+    def are_equal(self):
+        for table in (self.sick, self.well):
+            assert_rows(self.lake.live(table).drop("_ingest"), table.rows)
+        return True
+
+
+@contextmanager
+def failing(failure, after=0):
+    """The sick table's part fails, after so many commits of its own."""
+    real, commits = Applier._step, []
+
+    def step(self, target, table, one, *rest):
+        if str(table) == SICK:
+            if len(commits) >= after:
+                raise failure
+            commits.append(1)
+        return real(self, target, table, one, *rest)
+
+    with patch.object(Applier, "_step", step):
+        yield
+
+
+@ways
+def test_the_others_go_on_and_what_it_misses_comes_in_order_when_it_is_mended(
+    spark, tmp_path, engine, key
+):
+    pair = Pair(spark, tmp_path, engine, key=key)
+    with failing(ValueError("poison")):
+        for number in (2, 3, 4):
+            pair.write(number)
+            pair.follow()
+        assert "poison" in pair.newest.tables[SICK].stopped
+        assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
+        assert pair.lake.live(pair.sick).count() == 1, "as it was before"
+    pair.start()
+    assert pair.newest.tables[SICK].stopped == ""
+    pair.lake.apply(pair.lake.log.ends())
+    assert pair.are_equal()
+
+
+@ways
+def test_what_was_committed_of_its_part_before_it_failed_is_taken_back(
+    spark, tmp_path, engine, key
+):
+    pair = Pair(spark, tmp_path, engine, key=key)
+    pair.write(2)
+    pair.sick.add_column("more", "INT")
+    pair.write(3)
+    held = pair.newest.tables[SICK].version
+    # Both attempts do the first step and fail in the second one: the batch is finished under its own number.
+    with failing(ValueError("poison"), after=1):
+        pair.follow()
+    state = pair.newest.tables[SICK]
+    assert state.stopped
+    assert state.version > held, "a RESTORE is a version of its own"
+    assert pair.lake.live(pair.sick).count() == 1
+    pair.start()
+    pair.lake.apply(pair.lake.log.ends())
+    assert pair.are_equal()
+
+
+def test_a_file_that_is_gone_is_its_table_s_own_trouble(spark, tmp_path):
+    pair = Pair(spark, tmp_path, "delta-rs")
+    (file,) = (tmp_path / "d" / "sick").glob("*.parquet")
+    hidden = file.rename(tmp_path / "hidden")
+    spark.catalog.clearCache()
+    pair.write(2)
+    pair.follow()
+    assert pair.newest.tables[SICK].stopped
+    assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
+    hidden.rename(file)
+    pair.start()
+    pair.lake.apply(pair.lake.log.ends())
+    assert pair.are_equal()
+
+
+def test_a_table_that_fails_at_its_first_change_is_filled_when_it_is_mended(spark, tmp_path):
+    pair = Pair(spark, tmp_path, "delta-rs")
+    new = pair.source.table("d.new", COLUMNS, ["id"])
+    new.insert(id=1, v="x")
+    pair.write(2)
+    real = Applier.apply
+
+    def apply(self, batch, work):
+        if str(batch.facts.table) == "d.new":
+            raise IngestError("E-OURS", "no", remedy="none")
+        return real(self, batch, work)
+
+    with patch.object(Applier, "apply", apply):
+        pair.lake.follow(pair.source)
+    assert "no" in pair.newest.tables["d.new"].stopped, "an error of ours is certain at once"
+    assert pair.are_equal()
+    pair.start()
+    pair.lake.apply(pair.lake.log.ends())
+    assert_rows(pair.lake.live(new).drop("_ingest"), new.rows)
+
+
+@pytest.mark.parametrize(
+    "failure", [LeaseLostError("term 9"), PySparkException("chance")], ids=["everybody's", "once"]
+)
+def test_what_is_everybody_s_or_may_be_chance_ends_the_batch_for_all(spark, tmp_path, failure):
+    pair = Pair(spark, tmp_path, "delta-rs")
+    pair.lake.failures.is_everybodys = lambda one: isinstance(one, LeaseLostError)
+    before = pair.newest.batch_id
+    pair.write(2)
+    with failing(failure), pytest.raises(type(failure)):
+        pair.lake.follow(pair.source)
+    assert pair.newest.batch_id == before
+    pair.start()
+    assert pair.are_equal()
+    assert not pair.newest.tables[SICK].stopped
+
+
+def test_who_cannot_be_brought_back_and_has_no_key_stops_all(spark, tmp_path):
+    pair = Pair(spark, tmp_path, "delta-rs", key=())
+    pair.write(2)
+    with (
+        failing(ValueError("poison")),
+        patch.object(Applier, "bring_back", side_effect=OSError("gone")),
+    ):
+        with pytest.raises(ValueError, match="poison"):
+            pair.lake.follow(pair.source)
+        with pytest.raises(ValueError, match="poison"):
+            pair.lake.start()
+    pair.start()
+    assert pair.are_equal()
+
+
+def test_of_a_table_alone_in_its_pipeline_a_failure_is_the_run_s(spark, tmp_path):
+    source = Source()
+    alone = source.table(SICK, COLUMNS, ["id"])
+    alone.insert(id=1, v="x")
+    lake = Lake(spark, tmp_path)
+    lake.follow(source)
+    alone.insert(id=2, v="y")
+    with failing(ValueError("poison")):
+        with pytest.raises(ValueError, match="poison"):
+            lake.follow(source)
+        with pytest.raises(ValueError, match="poison"):
+            lake.apply(lake.log.ends())
+    assert lake.failures.tables == {SICK}
+    assert SparkTable(spark, str(tmp_path / "d" / "sick")).exists()
