@@ -36,14 +36,14 @@ SCHEMA = (
     "tables array<struct<name: string, path: string, version: bigint, changes: bigint, "
     f"position: {SQL_TYPE}, floor: {SQL_TYPE}, run: string, snapshot: {SQL_TYPE}, "
     f"reread: {SQL_TYPE}, id: string, paused: {SQL_TYPE}, paused_by: string, "
-    "left_out: array<string>, kept: array<string>, engine: string, stopped: string>>, "
+    "left_out: array<string>, kept: array<string>, engine: string>>, "
     "gaps array<struct<table: string, topic: string, partition: int, start: bigint, end: bigint, "
     f"reason: string, since: bigint, resync: {SQL_TYPE}, position: {SQL_TYPE}>>, "
     "changes bigint, rejects bigint, resent bigint, late bigint, "
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "state_rows bigint, state_bytes bigint, "
     "started_at timestamp, seconds double, stages array<struct<stage: string, seconds: double>>, "
-    "code_version string"
+    "code_version string, stopped array<struct<table: string, reason: string>>"
 )
 """One row per batch. ``offsets`` are half-open ranges of every partition so far, empty for those
 that did not move, so one row alone says where each goes on; ``high_water``, ``tables`` and ``gaps``
@@ -218,11 +218,16 @@ class Entry:
             "tables": [
                 {
                     "name": name,
-                    **vars(state),
+                    **{k: text for k, text in vars(state).items() if k != "stopped"},
                     **{k: _dict(getattr(state, k)) for k in _POSITIONS},
                     **{k: list(getattr(state, k)) for k in _NAMES},
                 }
                 for name, state in sorted(self.tables.items())
+            ],
+            "stopped": [
+                {"table": name, "reason": state.stopped}
+                for name, state in sorted(self.tables.items())
+                if state.stopped
             ],
             "stages": [{"stage": name, "seconds": took} for name, took in self.stages.items()],
             "gaps": [
@@ -235,6 +240,7 @@ class Entry:
     def from_row(cls, row: Mapping[str, Any]) -> Entry:
         """From a row as Spark (``asDict(recursive=True)``) or Arrow gives it."""
         plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
+        stopped = {one["table"]: one["reason"] for one in row.get("stopped") or ()}
         return cls(
             **plain,
             position=_position(row["position"]),
@@ -247,7 +253,7 @@ class Entry:
                 )
                 for h in row["high_water"] or ()
             },
-            tables={t["name"]: _table_state(t) for t in row["tables"] or ()},
+            tables={t["name"]: _table_state(t, stopped) for t in row["tables"] or ()},
             stages={one["stage"]: one["seconds"] for one in row["stages"] or ()},
             gaps=tuple(
                 Gap(**{**gap, **{k: _position(gap[k]) for k in ("resync", "position")}})
@@ -285,11 +291,11 @@ def _position(value: Any) -> Position | None:
     return Position.from_mapping(value) if value else None
 
 
-def _table_state(row: Mapping[str, Any]) -> TableState:
+def _table_state(row: Mapping[str, Any], stopped: Mapping[str, str]) -> TableState:
     rest = {key: value for key, value in row.items() if key != "name"}
     names = {key: tuple(row[key] or ()) for key in _NAMES}
     places = {key: _position(row[key]) for key in _POSITIONS}
-    return TableState(**{**rest, **places, **names, "stopped": row.get("stopped") or ""})
+    return TableState(**{**rest, **places, **names}, stopped=stopped.get(row["name"], ""))
 
 
 def offsets_from_log(text: str) -> dict[Place, int]:
