@@ -123,7 +123,7 @@ class Applier:
         reached("table_committed", work.batch_id, str(table))
         changes = batch.facts.changes
         now = self._merging.handle(target)
-        version = self.committer.continued(now)
+        version = self.committer.to_publish(now)
         chosen = str(self._merging.choices.get(target.path, ""))
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
 
@@ -138,7 +138,7 @@ class Applier:
             act = partial(target.strike, fate)
             identity = Identity(app, work.batch_id, number, work.note)
             self.committer.once(target, identity, act, may_do_nothing=True)
-        version = self.committer.continued(target)
+        version = self.committer.to_publish(target)
         return Applied(cleanup.table, target.path, version, 0, target.id())
 
     def bring_back(self, table: TableId, version: int) -> int:

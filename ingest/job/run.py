@@ -119,7 +119,7 @@ class Run:
     ) -> None:
         """Everything that needs the lease."""
         lake_format.refuse_other(self.pipeline.lake.path)
-        power_cut.look_through(self.pipeline, captured, self.say, clean=term.clean)
+        power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))

@@ -26,6 +26,7 @@ from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
+from ingest.lake.files import durability
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import Exit, IngestError
@@ -160,7 +161,10 @@ class Streaming:
             failed=self._failures.tables,
         )
         published = batches.newest.versions if batches.newest else {}
-        self.committer.begin_anew(facts.versions, published)
+        if any(published.get(path, -1) < at for path, at in facts.versions.items()):
+            # What a job before this one has committed and not published may not be on the disk, and is about to be rested upon.
+            durability.everything()
+        self.committer.begin_anew(facts.versions, facts.versions)
         return facts
 
     def _take_again(self, facts: StartFacts, batches: Batches) -> None:

@@ -1,29 +1,34 @@
 """What a machine that went down has left in a lake on its disk, taken back before anybody looks at the lake.
 
 All that the manifest names is on the disk (``lake/files/durability``). What came after may be there, or in part, or in
-another order than it was made. None of it is published: it is removed from the tables' logs, and comes again from Kafka. The same
-goes for the stream's checkpoint, which Spark does not bring to the disk: the manifest says where to go on.
+another order than it was made. None of it is published: it is removed from the tables' logs (``torn_versions``), and comes again
+from Kafka. The same goes for the stream's checkpoint, which Spark does not bring to the disk: the manifest says where to go on.
 
 A process that was killed leaves no such thing, as the kernel keeps what was written. So a lake notes under which boot of a
 machine it was last looked through, and under the same one nothing is to be done. The note is made when all is done: whoever is
 killed in the middle of it leaves it to the next.
+
+A clean reboot looks the same from here, and so does an upgrade. So nothing is taken back but what a batch has made that is not
+published, and only where the table is whole before it; else it is left to the start, which finishes the batch as after a kill.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import delta_log, lasting_commits
+from ingest.lake.delta import torn_versions
 from ingest.lake.files import durability
 from ingest.lake.files.location import is_local, local_folder
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.manifest import Entry
 from ingest.model.names import (
+    INTERNAL_FOLDER,
     checkpoint_path,
     lease_path,
     manifest_path,
@@ -35,16 +40,13 @@ from ingest.model.topics import TableId
 _BOOT = "boot"
 """Beside the lease: under which boot of a machine the lake was last looked through."""
 
-_NEWEST = 8
-"""Versions of the manifest and of the quarantine that are looked at: a batch adds one, a take-over another, upkeep three."""
-
 
 def look_through(
-    pipeline: Pipeline, captured: Iterable[TableId], say: Callable[[str], None], *, clean: bool
+    pipeline: Pipeline, captured: Iterable[TableId], say: Callable[[str], None]
 ) -> None:
     """Bring a lake in a local folder to what its manifest names, if another boot than this one wrote to it. Under the
     lease, before anything else. ``captured``: the source's tables, of which the lake may have some that the manifest does
-    not name yet; ``clean``: the job before has ended by itself, after its checkpoint was whole.
+    not name yet.
     """
     if not is_local(pipeline.lake.path):
         return
@@ -52,11 +54,12 @@ def look_through(
     if note.read(_BOOT) == boot:
         return
     taken = take_back(pipeline, captured)
-    if not clean:
-        _remove(checkpoint_path(pipeline.lake.path))
+    for path in (checkpoint_path(pipeline.lake.path), scratch_path(pipeline.lake.path)):
+        _empty(_folder(path))
     if taken:
+        said = "; ".join(taken)
         say(
-            f"the machine went down in the middle of a batch; taking back what was not published: {'; '.join(taken)}"
+            f"the machine went down in the middle of a batch; taking back what was not published: {said}"
         )
     note.write(_BOOT, boot)
 
@@ -64,43 +67,72 @@ def look_through(
 def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
     """Returns what was taken back of which table, for a person. Twice is as good as once."""
     lake = pipeline.lake.path
-    taken = {manifest_path(lake): _taken_back(manifest_path(lake), sys.maxsize)}
+    ledger = _folder(manifest_path(lake))
+    taken = {ledger: _taken_back(ledger, sys.maxsize)}
     newest = Ledger(lake).last()
+    found = dict(_tables(pipeline, captured, newest))
+    quarantine = _folder(quarantine_path(lake))
+    if newest is None and any(map(_is_beyond_the_first, [*found, quarantine])):
+        return []  # the manifest is gone, and with it who knows what the tables hold: not for us to touch
     published = newest.batch_id if newest else 0
-    known = dict.fromkeys(map(pipeline.path, captured), -1)
-    known |= newest.versions if newest else {}
-    for path, version in sorted(known.items()):
-        taken[path] = _taken_back(path, published, version)
-    taken[quarantine_path(lake)] = _taken_back(quarantine_path(lake), published)
-    _remove(scratch_path(lake))
-    root = f"{lake.rstrip('/')}/"
+    for folder, known in sorted(found.items()):
+        taken[folder] = _taken_back(folder, published, known)
+    taken[quarantine] = _taken_back(quarantine, published)
+    root = _folder(lake)
     return [
-        f"{path.removeprefix(root)} {_named(versions)}"
-        for path, versions in taken.items()
+        f"{folder.relative_to(root)} {_named(versions)}"
+        for folder, versions in taken.items()
         if versions
     ]
 
 
-def _remove(path: str) -> None:
-    folder = _folder(path)
-    if folder.exists():
-        shutil.rmtree(folder)
-        durability.names(folder.parent)
-
-
-def _taken_back(path: str, published: int, known: int | None = None) -> list[int]:
-    """What was removed of one table. ``known``: the version that the manifest names; None where it names none, so that the
-    newest ones are looked at.
+def _tables(
+    pipeline: Pipeline, captured: Iterable[TableId], newest: Entry | None
+) -> Iterator[tuple[Path, int]]:
+    """Tables of ours on the disk, with the version that the manifest names, -1 where it names none. By name: the lake may have
+    been moved since.
     """
-    folder = _folder(path)
+    states = newest.tables if newest else {}
+    known = {_folder(pipeline.path(table)): -1 for table in captured}
+    for name, state in states.items():
+        known[_folder(pipeline.path(TableId.parse(name)))] = state.version
+    for log in _folder(pipeline.lake.path).glob("*/*/_delta_log"):
+        table = log.parent
+        if table.parent.name != INTERNAL_FOLDER and (
+            table in known or torn_versions.is_ours(table)
+        ):
+            yield table, known.get(table, -1)
+
+
+def _is_beyond_the_first(table: Path) -> bool:
+    """True where a table holds more than the first batch."""
+    if not (table / "_delta_log").is_dir():
+        return False
+    return torn_versions.first_torn(table, torn_versions.newest_published(table, 1), 1) is not None
+
+
+def _taken_back(folder: Path, published: int, known: int | None = None) -> list[int]:
+    """What was removed of one table. ``known``: the version that the manifest names; None where it names none."""
     if not (folder / "_delta_log").is_dir():
         return []
+    torn_versions.drop_torn_checkpoints(folder)
     if known is None:
-        known = max(-1, delta_log.newest(folder) - _NEWEST)
-    first = lasting_commits.unpublished(folder, known, published)
-    gone = lasting_commits.take_back(folder, first)
-    lasting_commits.drop_torn_checkpoints(folder)
-    return gone
+        known = torn_versions.newest_published(folder, published)
+    first = torn_versions.first_torn(folder, known, published)
+    if first is None or not torn_versions.is_whole_before(folder, first):
+        return []
+    return torn_versions.take_back(folder, first)
+
+
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder, which may itself be a link to another disk."""
+    for one in folder.iterdir() if folder.is_dir() else ():
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one)
+        else:
+            one.unlink()
+    if folder.is_dir():
+        durability.names(folder)
 
 
 def _folder(path: str) -> Path:

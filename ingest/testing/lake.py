@@ -194,7 +194,7 @@ class Lake:
             binlog=self.binlog,
             epochs=self.epochs,
         )
-        committer.begin_anew(published=newest.versions if newest else {})
+        committer.begin_anew(lasting=newest.versions if newest else {})
         self.batches.ensure_tables()
         kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
         mended(

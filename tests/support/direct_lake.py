@@ -30,8 +30,8 @@ META = pa.struct(
 class DirectLake:
     """One table with these columns and the reserved one. ``key``: its first column."""
 
-    def __init__(self, root: Path, columns: dict[str, pa.DataType]) -> None:
-        self.path = root / "t"
+    def __init__(self, root: Path, columns: dict[str, pa.DataType], name: str = "t") -> None:
+        self.path = root / name
         self.path.mkdir(parents=True)
         self.columns, self._steps, self._pos = columns, 0, 0
         schema = self.rows({name: [] for name in columns}).schema

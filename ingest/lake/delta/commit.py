@@ -23,10 +23,6 @@ from ingest.model.names import Marker, numbered
 from ingest.model.start_facts import Foreign
 from ingest.schema.delta_types import fields_json
 
-_NEWEST = 8
-"""Versions of a table that the manifest does not name, such as the quarantine's, that a torn batch may have made: it makes one,
-a take-over another (``gather_facts``)."""
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -56,6 +52,8 @@ class Committer:
     refuse_lost: Callable[[], None] = lambda: None
     _known: dict[tuple[str, str], Marker] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
+    _own: set[tuple[str, str]] = field(default_factory=set)
+    """Where this job's own hand has been: elsewhere whoever made a commit may have died before it was read back."""
     _lasting: dict[str, int] = field(default_factory=dict)
     """By path of a table: the version up to which all of it outlasts a power cut."""
 
@@ -76,20 +74,24 @@ class Committer:
         its marker, which would mean that something else stood in the session's configuration, and
         :class:`ForeignCommitError` when somebody else has changed the table, before it or meanwhile.
         """
-        place = (table.path, identity.app_id)
-        seen, marker = place in self._known, Marker(self.term, *identity.place)
+        place, marker = (table.path, identity.app_id), Marker(self.term, *identity.place)
         if self.holds(table, identity):
-            if not seen:
+            if place not in self._own:
                 self._read_back_again(table, identity)
-                self._keep(table, table.version() - _NEWEST)
+                self._own.add(place)
             return False
         self.refuse_lost()
         before = self.continued(table)
-        with table.identified(identity.app_id, marker.version, identity.note):
-            act()
-        self._look_back(table, identity, marker, before, may_do_nothing=may_do_nothing)
+        try:
+            with table.identified(identity.app_id, marker.version, identity.note):
+                act()
+            self._look_back(table, identity, marker, before, may_do_nothing=may_do_nothing)
+            self._keep(table, self._lasting.get(table.path, before))
+        except BaseException:
+            self._known.pop(place, None)  # it may be there: who tries it again has to look
+            raise
         self._known[place] = marker
-        self._keep(table, before)
+        self._own.add(place)
         return True
 
     def holds(self, table: TableHandle, identity: Identity) -> bool:
@@ -103,14 +105,15 @@ class Committer:
         return held.place >= identity.place
 
     def begin_anew(
-        self, versions: Mapping[str, int] | None = None, published: Mapping[str, int] | None = None
+        self, versions: Mapping[str, int] | None = None, lasting: Mapping[str, int] | None = None
     ) -> None:
         """Every table was looked at again and what others did there was decided upon. ``versions``: by path, what was
-        looked at: what others do from there on is noticed, however long a table's next commit is away. ``published``: by
-        path, what the manifest names, which is lasting.
+        looked at: what others do from there on is noticed, however long a table's next commit is away. ``lasting``: by
+        path, up to which version all of it outlasts a power cut.
         """
-        self._versions = dict(versions or {})
-        self._lasting = dict(published or {})
+        self._versions, self._lasting = dict(versions or {}), dict(lasting or {})
+        self._known.clear()
+        self._own.clear()
 
     def continued(self, table: TableHandle) -> int:
         """The table's version, when nobody else has changed it since our last commit to it, or since it was looked at
@@ -154,12 +157,19 @@ class Committer:
         writer = rows.write.format("delta").mode("append").options(**options)
         return self.once(table, identity, lambda: writer.save(path))
 
-    def _keep(self, table: TableHandle, before: int) -> None:
-        """What was committed since ``before`` is lasting from here on, and so is what others did since our last commit."""
+    def to_publish(self, table: TableHandle) -> int:
+        """The table's version, for the manifest: nobody else has changed it, and all of it is lasting, also what no ``once``
+        has made. Raises :class:`ForeignCommitError`.
+        """
+        now = self.continued(table)
+        self._keep(table, self._lasting.get(table.path, -1))
+        return now
+
+    def _keep(self, table: TableHandle, known: int) -> None:
+        """What came after version ``known`` is lasting from here on, whoever has committed it."""
         now = table.version()
-        start = max(self._lasting.get(table.path, before), -1) + 1
-        if start <= now:
-            table.make_lasting(start)
+        if known < now:
+            table.make_lasting(known + 1)
         self._lasting[table.path] = now
 
     def _read_back_again(self, table: TableHandle, identity: Identity) -> None:

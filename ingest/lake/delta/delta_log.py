@@ -99,8 +99,18 @@ def write(table: Path, version: int, actions: Iterable[Action]) -> bool:
     """Make this commit; False when there is one of that number. Not in ASCII: delta-rs (1.6.6) reads an escaped pair
     of surrogates as another character where it is of plane 2 or above.
     """
-    text = "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
-    return LocalFiles(str(table)).create(commit_name(version), text)
+    return LocalFiles(str(table)).create(commit_name(version), _text(actions))
+
+
+def write_unsynced(table: Path, version: int, actions: Iterable[Action]) -> None:
+    """The same in a log that nobody needs after a power cut, and nobody else writes to."""
+    file = table / commit_name(version)
+    file.parent.mkdir(parents=True)
+    file.write_text(_text(actions), encoding="utf-8")
+
+
+def _text(actions: Iterable[Action]) -> str:
+    return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
 
 
 def cut(table: Path, keep: int) -> int:

@@ -60,7 +60,7 @@ def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator
                 (folder / vector).parent.mkdir(exist_ok=True)
                 if not (folder / vector).is_symlink():
                     (folder / vector).symlink_to(like.folder.absolute() / vector)
-        delta_log.write(folder, 0, actions)
+        delta_log.write_unsynced(folder, 0, actions)
         yield Scratch(folder, like)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -132,7 +132,7 @@ class Scratch:
                 # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
                 durability.make_folder((table / path).parent)
                 shutil.move(self._folder / path, table / path)
-            durability.files(table / path for path in new)
+            durability.files([table / path for path in new])
             reached("files_written", 0, str(table))
             done = delta_log.write(table, version, actions)
         except OSError:

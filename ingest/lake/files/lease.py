@@ -38,12 +38,11 @@ _UNWRITABLE = (OSError, Py4JError)
 @dataclass(frozen=True)
 class Term:
     """A granted lease. ``fence``: the holder before did not release it and may still be alive; one
-    whose process is gone from this very machine cannot wake up. ``clean``: there was none, or it did release it.
+    whose process is gone from this very machine cannot wake up.
     """
 
     number: int
     fence: bool
-    clean: bool = False
 
 
 class LeaseLostError(IngestError):
@@ -83,7 +82,7 @@ class Lease:
             owner, beat = self._owner(held), self._beat(held)
             if held == 0 or beat == _RELEASED:
                 if self._take(held + 1, here):
-                    return Term(held + 1, fence=False, clean=True)
+                    return Term(held + 1, fence=False)
                 continue
             gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
             if not gone and standby and not said:
@@ -150,7 +149,7 @@ class Lease:
                 if self._newest() > self._term:
                     self._lost.set()
                     return
-                self.files.write(f"{self._term}.beat", str(count))
+                self.files.write(f"{self._term}.beat", str(count), lasting=False)
             except _UNWRITABLE:  # the next commit will say so
                 continue
 

@@ -23,8 +23,8 @@ class Files(Protocol):
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
 
-    def write(self, name: str, text: str) -> None:
-        """Write a file whole, replacing what was there."""
+    def write(self, name: str, text: str, *, lasting: bool = True) -> None:
+        """Write a file whole, replacing what was there. ``lasting``: nobody asks for it after a power cut where it is not."""
 
     def create(self, name: str, text: str) -> bool:
         """Write a file that must not exist; False when it does."""
@@ -64,15 +64,17 @@ class LocalFiles:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write under another name, then rename over."""
         path = self._root / name
         durability.make_folder(path.parent)
         with _part_of(path) as part:
             part.write_text(text, encoding="utf-8")
-            durability.contents(part)
+            if lasting:
+                durability.contents(part)
             part.replace(path)
-        durability.names(path.parent)
+        if lasting:
+            durability.names(path.parent)
 
     def create(self, name: str, text: str) -> bool:
         """Make it under another name, then link: the name appears with its whole text or not."""
@@ -133,8 +135,9 @@ class Storage:
         finally:
             stream.close()
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write a file whole: under another name first, then renamed."""
+        del lasting  # it is as lasting as the file system's own close makes it
         path, part = self._path(name), self._path(f"{name}.part")
         self._fs.mkdirs(path.getParent())
         stream = self._fs.create(part, True)

@@ -113,3 +113,63 @@ def test_once_it_was_decided_upon_another_s_commit_is_known(lake):
     by_another(lake)
     committer.begin_anew({lake.table.path: lake.table.version()})
     committed(lake, ours, committer=committer, batch=8)
+
+
+@pytest.fixture
+def lasting(lake, monkeypatch):
+    """From which version on the table was brought to the disk, each time."""
+    found, real = [], lake.table.make_lasting
+    monkeypatch.setattr(
+        lake.table, "make_lasting", lambda start: (found.append(start), real(start))
+    )
+    return found
+
+
+def test_all_that_a_version_rests_upon_is_lasting_before_it_is_published(lake, lasting):
+    committer = Committer(1)
+    committer.begin_anew({lake.table.path: 1}, {lake.table.path: 1})
+    set_a_property(lake)  # as an ALTER of ours, which has no marker
+    committed(lake, ours, committer=committer)
+    assert lasting == [2]
+    set_a_property(lake)
+    optimize(lake)
+    now = committer.to_publish(lake.table)
+    assert lasting == [2, 4]
+    assert now == lake.table.version()
+    assert committer.to_publish(lake.table) == now
+    assert lasting == [2, 4], "it is by now"
+
+
+def test_a_table_of_which_nothing_is_known_is_lasting_from_its_first_version_on(lake, lasting):
+    Committer(1).to_publish(lake.table)
+    assert lasting == [0]
+
+
+def test_a_commit_that_was_made_and_not_brought_to_the_disk_is_not_made_twice(lake, monkeypatch):
+    committer, real = Committer(1), lake.table.make_lasting
+
+    def broken(start):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(lake.table, "make_lasting", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        committed(lake, ours, committer=committer)
+    monkeypatch.setattr(lake.table, "make_lasting", real)
+    committer.begin_anew()
+    before = lake.count("true")
+    assert not committer.once(lake.table, Identity(APP, 7), lambda: pytest.fail("made twice"))
+    assert lake.count("true") == before
+
+
+def test_what_another_job_of_ours_has_committed_is_read_back_though_it_was_seen_before(
+    lake, monkeypatch
+):
+    identity, seen = Identity(APP, 7), []
+    committed(lake, ours)
+    monkeypatch.setattr(lake.table, "read_back", lambda *which: seen.append(which))
+    later = Committer(1)
+    assert later.holds(lake.table, identity)
+    assert not later.once(lake.table, identity, lambda: pytest.fail("made twice"))
+    assert len(seen) == 1
+    assert not later.once(lake.table, identity, lambda: pytest.fail("made twice"))
+    assert len(seen) == 1

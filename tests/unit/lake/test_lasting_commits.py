@@ -1,4 +1,4 @@
-"""What a power cut leaves of commits that nobody has published, and how a table's log is brought back."""
+"""What somebody else has committed, brought to the disk."""
 
 import json
 
@@ -7,16 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from ingest.lake.delta import lasting_commits
-from ingest.lake.delta.lasting_commits import (
-    drop_torn_checkpoints,
-    make_lasting,
-    take_back,
-    unpublished,
-)
+from ingest.lake.delta.lasting_commits import make_lasting
 from tests.support.direct_lake import DirectLake
-
-PUBLISHED = 2
-"""Versions 1 and 2 are of batches 1 and 2; the manifest names version 2."""
 
 
 @pytest.fixture
@@ -31,118 +23,9 @@ def entry(lake, version):
     return lake.path / "_delta_log" / f"{version:020d}.json"
 
 
-def file_of(lake, version):
-    (add,) = [
-        json.loads(line)["add"] for line in entry(lake, version).read_text().splitlines() if '"add"' in line
-    ]  # fmt: skip
-    return lake.path / add["path"]
-
-
-def cut(lake):
-    """As a start does with a table of which the manifest names version 2, of batch 2."""
-    first = unpublished(lake.path, 2, PUBLISHED)
-    return take_back(lake.path, first) if first is not None else []
-
-
-def test_what_is_of_a_batch_that_is_not_published_goes_though_it_is_whole(lake):
-    assert cut(lake) == [3, 4]
-    assert (DeltaTable(lake.path).version(), lake.count("true")) == (2, 2)
-    assert cut(lake) == []
-
-
-def test_what_a_version_has_left_that_never_was_goes_too(lake):
-    log = lake.path / "_delta_log"
-    orphans = [log / f".{5:020d}.json.crc", log / f"{5:020d}.crc"]
-    for one in orphans:
-        one.write_bytes(b"half")
-    assert take_back(lake.path, None) == []
-    assert not any(one.exists() for one in orphans)
-    assert lake.count("true") == 4
-
-
-def test_what_is_published_stays_whatever_came_after(lake):
-    assert unpublished(lake.path, 2, 4) is None
-    assert unpublished(lake.path, 4, 0) is None
-
-
-TORN = {
-    "an empty entry": lambda lake: entry(lake, 3).write_bytes(b""),
-    "half an entry": lambda lake: entry(lake, 3).write_bytes(entry(lake, 3).read_bytes()[:200]),
-    "no text": lambda lake: entry(lake, 3).write_bytes(bytes(200)),
-    "a hole": lambda lake: entry(lake, 3).unlink(),
-    "no data file": lambda lake: file_of(lake, 3).unlink(),
-    "a data file without content": lambda lake: file_of(lake, 3).write_bytes(b""),
-    "half a data file": lambda lake: file_of(lake, 3).write_bytes(file_of(lake, 3).read_bytes()[:99]),
-    "zeros": lambda lake: file_of(lake, 3).write_bytes(bytes(file_of(lake, 3).stat().st_size)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("tear", TORN.values(), ids=TORN)
-def test_what_is_not_whole_goes_with_all_that_came_after_whoever_s_it_is(lake, tear):
-    tear(lake)
-    assert unpublished(lake.path, 2, 1_000_000) == 3
-    assert 4 in cut(lake)
-    assert (DeltaTable(lake.path).version(), lake.count("true")) == (2, 2)
-    lake.table.version()
-    lake.append({"id": [9], "v": ["again"]})
-    assert lake.values("id") == {1, 2, 9}
-
-
-def test_of_a_table_that_was_being_made_nothing_is_left(tmp_path):
-    lake = DirectLake(tmp_path, {"id": pa.int32()})
-    entry(lake, 0).write_bytes(entry(lake, 0).read_bytes().split(b"\n")[0])
-    assert unpublished(lake.path, -1, 0) == 0
-    assert take_back(lake.path, 0) == [0]
-    assert not DeltaTable.is_deltatable(str(lake.path))
-
-
-def test_upkeep_since_the_published_version_stays(lake):
-    """What it has put together is vacuumed in time: back there is no way."""
-    lake.compact()
-    assert unpublished(lake.path, 4, 4) is None
-    lake.append({"id": [7], "v": ["x"]})
-    assert unpublished(lake.path, 4, 4) == 6
-
-
-def test_what_others_have_committed_stays(lake):
-    DeltaTable(lake.path).delete("id = 1")
-    assert unpublished(lake.path, 4, 4) is None
-
-
-def test_a_checkpoint_that_is_not_whole_goes_and_so_does_its_name(lake):
-    table = DeltaTable(lake.path)
-    table.create_checkpoint()
-    log = lake.path / "_delta_log"
-    (checkpoint,) = log.glob("*.checkpoint.parquet")
-    checkpoint.write_bytes(checkpoint.read_bytes()[:50])
-    drop_torn_checkpoints(lake.path)
-    assert not checkpoint.exists()
-    assert not (log / "_last_checkpoint").exists()
-    assert lake.count("true") == 4
-
-
-def test_a_checkpoint_s_name_without_content_goes_and_the_checkpoint_stays(lake):
-    DeltaTable(lake.path).create_checkpoint()
-    log = lake.path / "_delta_log"
-    (log / "_last_checkpoint").write_bytes(b"")
-    drop_torn_checkpoints(lake.path)
-    assert not (log / "_last_checkpoint").exists()
-    assert list(log.glob("*.checkpoint.parquet"))
-    assert lake.count("true") == 4
-
-
-def test_checkpoints_of_versions_that_go_go_too(lake):
-    DeltaTable(lake.path).create_checkpoint()
-    cut(lake)
-    drop_torn_checkpoints(lake.path)
-    assert lake.count("true") == 2
-
-
-def test_versions_that_a_checkpoint_stands_for_are_no_hole(lake):
-    DeltaTable(lake.path).create_checkpoint()
-    for version in (0, 1, 2, 3):
-        entry(lake, version).unlink()
-    assert unpublished(lake.path, 0, 4) is None
+def files_of(lake, version):
+    lines = map(json.loads, entry(lake, version).read_text().splitlines())
+    return [lake.path / line["add"]["path"] for line in lines if "add" in line]
 
 
 def test_what_somebody_else_has_committed_is_made_lasting_with_all_that_it_names(lake, monkeypatch):
@@ -151,7 +34,11 @@ def test_what_somebody_else_has_committed_is_made_lasting_with_all_that_it_names
     monkeypatch.setattr(lasting_commits.durability, "contents", seen.append)
     monkeypatch.setattr(lasting_commits.durability, "names", seen.append)
     make_lasting(lake.path, 4)
-    assert {file_of(lake, 4), entry(lake, 4), entry(lake, 5), lake.path, entry(lake, 5).parent} <= {
-        *seen
-    }
+    assert {
+        *files_of(lake, 4),
+        entry(lake, 4),
+        entry(lake, 5),
+        lake.path,
+        entry(lake, 5).parent,
+    } <= {*seen}
     assert entry(lake, 3) not in seen

@@ -1,12 +1,21 @@
 """When a lake is looked through after a power cut, and what of it stays."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
+from ingest.model.manifest import TableState
 from ingest.model.names import checkpoint_path, lease_path
+from ingest.model.topics import TableId
 from ingest.start import power_cut
 from ingest.testing.lake import pipeline_at
+from tests.support.direct_lake import DirectLake
 
 
 @pytest.fixture
@@ -16,9 +25,9 @@ def pipeline(tmp_path):
     return found
 
 
-def look(pipeline, *, clean):
+def look(pipeline):
     said = []
-    power_cut.look_through(pipeline, [], said.append, clean=clean)
+    power_cut.look_through(pipeline, [TableId("d", "t")], said.append)
     return said
 
 
@@ -31,20 +40,16 @@ def note(pipeline):
 
 
 def test_a_checkpoint_from_before_a_power_cut_is_not_gone_on_with(pipeline):
-    assert look(pipeline, clean=False) == []
+    assert look(pipeline) == []
     assert not has_checkpoint(pipeline)
     assert note(pipeline) == boot_id()
 
 
-def test_one_that_was_left_in_peace_is(pipeline):
-    look(pipeline, clean=True)
-    assert has_checkpoint(pipeline)
-
-
 def test_under_the_same_boot_nothing_is_looked_at(pipeline, monkeypatch):
-    look(pipeline, clean=True)
+    look(pipeline)
+    LocalFiles(checkpoint_path(pipeline.lake.path)).write("offsets/0", "whole")
     monkeypatch.setattr(power_cut, "take_back", lambda *_: pytest.fail("looked through"))
-    assert look(pipeline, clean=False) == []
+    assert look(pipeline) == []
     assert has_checkpoint(pipeline)
 
 
@@ -52,7 +57,81 @@ def test_whoever_dies_in_the_middle_of_it_leaves_it_to_the_next(pipeline, monkey
     with monkeypatch.context() as patched:
         patched.setattr(power_cut, "take_back", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            look(pipeline, clean=False)
+            look(pipeline)
     assert note(pipeline) is None
-    look(pipeline, clean=False)
+    look(pipeline)
     assert not has_checkpoint(pipeline)
+
+
+def table(pipeline, batches=3, name="t"):
+    """A table of a job's, a batch a version."""
+    made = DirectLake(Path(pipeline.lake.path) / "d", {"id": pa.int32()}, name)
+    for number in range(1, batches + 1):
+        made.append({"id": [number]})
+    return made
+
+
+def publish(pipeline, monkeypatch, batch, versions):
+    """The manifest names these versions of tables, by name, at whatever path the lake had then."""
+    states = {name: TableState(f"/elsewhere/{name}", at) for name, at in versions.items()}
+    said = SimpleNamespace(batch_id=batch, tables=states)
+    monkeypatch.setattr(power_cut, "Ledger", lambda _: SimpleNamespace(last=lambda: said))
+
+
+def test_what_is_not_published_goes_by_name_wherever_the_lake_was_when_it_was_published(
+    pipeline, monkeypatch
+):
+    made = table(pipeline)
+    publish(pipeline, monkeypatch, 2, {"d.t": 2})
+    assert "d/t version 3" in look(pipeline)[0]
+    assert made.values("id") == {1, 2}
+
+
+def test_tables_that_are_captured_no_more_are_looked_at_and_other_people_s_are_not(
+    pipeline, monkeypatch
+):
+    ours, theirs = table(pipeline, 1, "old"), Path(pipeline.lake.path) / "d" / "theirs"
+    write_deltalake(theirs, pa.table({"id": [1]}))
+    publish(pipeline, monkeypatch, 0, {})
+    assert len(look(pipeline)) == 1
+    assert ours.count("true") == 0
+    assert DeltaTable(theirs).version() == 0
+
+
+def test_without_the_manifest_nobody_knows_what_tables_hold_and_nothing_is_touched(pipeline):
+    made = table(pipeline)
+    assert look(pipeline) == []
+    assert made.count("true") == 3
+
+
+def test_of_the_first_batch_there_is_no_manifest_yet(pipeline):
+    made = table(pipeline, 1)
+    assert len(look(pipeline)) == 1
+    assert made.count("true") == 0
+
+
+def test_where_the_version_before_is_no_longer_whole_the_batch_is_left_to_be_finished(
+    pipeline, monkeypatch
+):
+    made = table(pipeline)
+    publish(pipeline, monkeypatch, 2, {"d.t": 2})
+    made.compact()
+    for version in (1, 2, 3):
+        text = (made.path / "_delta_log" / f"{version:020d}.json").read_text()
+        for line in map(json.loads, text.splitlines()):
+            if "add" in line:
+                (made.path / line["add"]["path"]).unlink()
+    assert look(pipeline) == []
+    assert made.count("true") == 3
+
+
+def test_a_folder_that_is_a_link_to_another_disk_stays_one(tmp_path):
+    pipeline = pipeline_at(tmp_path / "lake")
+    other = tmp_path / "other"
+    (other / "offsets").mkdir(parents=True)
+    link = tmp_path / "lake" / "_ingest" / "checkpoint"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(other, target_is_directory=True)
+    look(pipeline)
+    assert link.is_symlink()
+    assert list(other.iterdir()) == []
