@@ -36,7 +36,7 @@ _BOOT = "boot"
 """Beside the lease: under which boot of a machine the lake was last looked through."""
 
 _NEWEST = 8
-"""Versions of the manifest and of the quarantine that are looked at: a batch adds one, a take-over another, upkeep three."""
+"""Versions of the manifest and of the quarantine that are looked at: a batch adds one, a take-over another, upkeep four."""
 
 
 def look_through(
