@@ -127,6 +127,7 @@ class Batches:
             pipeline.lake.history_hours,
             pipeline.lake.history_versions,
             committer,
+            pipeline.name,
         )
         self._settling = Settling(
             self,
@@ -366,6 +367,7 @@ class Batches:
 
     def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
         """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""
+        entry = next_entry.without_old_gaps(entry, self.newest)
         self._published.add(
             entry, self._identity(Role.MANIFEST, entry.checkpoint_id, entry.batch_id)
         )

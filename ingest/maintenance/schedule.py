@@ -22,15 +22,18 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.location import local_folder
 from ingest.lake.files.storage import LocalFiles
+from ingest.maintenance import old_rows
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Look, Written, choose
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.names import (
     KEY_PROPERTY,
+    Marker,
     is_left_over,
     maintenance_path,
     manifest_path,
     scratch_path,
+    upkeep_app_id,
 )
 
 LOOK_EVERY = 4
@@ -62,17 +65,20 @@ class _Known:
 @dataclass
 class Maintenance:
     """Of the tables of one lake in a local folder. ``hours``: how long versions stay readable; ``versions``: how
-    many at most. ``committer``: whose term it is, and who says whether it still is.
+    many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is.
     """
 
     lake: str
     hours: int
     versions: int
     committer: Committer
+    pipeline: str
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
+    _forgot: float = 0.0
+    """When old rows of the manifest were last looked for, by this job."""
 
     def done(self) -> tuple[Upkeep, ...]:
         """What was done since this was asked last."""
@@ -89,6 +95,7 @@ class Maintenance:
             self._sweep()
         duties = {
             "put in order": self._compact,
+            "rid of old rows": self._forget,
             "rid of old versions": self._vacuum,
             "rid of the log of old versions": self._cut,
         }
@@ -126,6 +133,8 @@ class Maintenance:
         direct.version()
         key: list[str] = json.loads(direct.state.configuration.get(KEY_PROPERTY, "[]"))
         held, known.look = known.look.then(files(direct, key[0] if key else None), direct.merges)
+        if direct.path == manifest_path(self.lake):
+            key = ["batch_id"]  # so that its old rows have files of their own
         rewrite = choose(held, known.written)
         if rewrite is None:
             return False
@@ -141,6 +150,26 @@ class Maintenance:
         rows, count = rewrite.rows, len(rewrite.files)
         detail = f"{rows:,} rows in {count} files put in order, {took:.1f} s"
         self._done.append(Upkeep(direct.path, "ordered", detail, rows, count, took))
+        return True
+
+    def _forget(self, direct: DeltaRsTable) -> bool:
+        """Of the manifest alone: rows of which no version of a table can be brought back any more."""
+        if direct.path != manifest_path(self.lake):
+            return False
+        now, every = time.time(), max(self.hours * 3600 / _PER_HOURS, _AT_MOST_EVERY)
+        if now - self._forgot < every:
+            return False
+        self._forgot = now
+        # Old versions of tables are removed so late, too.
+        gone = old_rows.unneeded(direct, now - self.hours * 3600 - 2 * every)
+        if gone is None:
+            return False
+        self.committer.refuse_lost()
+        marker = Marker(self.committer.term, gone.below, 1)
+        with direct.identified(upkeep_app_id(self.pipeline), marker.version, ""):
+            rows = old_rows.remove(direct, gone)
+        detail = f"{rows:,} rows of batches before {gone.below:,} removed"
+        self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(gone.files)))
         return True
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:

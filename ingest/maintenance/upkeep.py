@@ -8,14 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Upkeep:
-    """``path``: of the table; ``what``: files sorted or put together, old versions removed, or neither, as it failed.
+    """``path``: of the table; ``what``: files sorted or put together, old versions removed, old rows of the manifest removed, or
+    none of these, as it failed.
 
     ``detail``: for a person; where it failed it holds the failure's own words. ``files``: how many were written anew or
-    removed.
+    removed; ``rows``: in them, where that is known.
     """
 
     path: str
-    what: Literal["ordered", "vacuumed", "failed"]
+    what: Literal["ordered", "vacuumed", "forgotten", "failed"]
     detail: str
     rows: int = 0
     files: int = 0

@@ -28,7 +28,7 @@ Kind = Literal["batch", "cleanup", "rewind", "replay", "drop"]
 removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
 or forward (a gap). ``replay``: what waited in quarantine was taken in. ``drop``: some of it was given up."""
 
-SCHEMA = (
+FIRST_SCHEMA = (
     "batch_id bigint, kind string, checkpoint_id string, term bigint, "
     "offsets array<struct<topic: string, partition: int, start: bigint, end: bigint>>, "
     "high_water array<struct<topic: string, partition: int, topic_id: string, offset: bigint, "
@@ -43,11 +43,22 @@ SCHEMA = (
     f"position {SQL_TYPE}, source_time timestamp, schema_offset bigint, "
     "state_rows bigint, state_bytes bigint, "
     "started_at timestamp, seconds double, stages array<struct<stage: string, seconds: double>>, "
-    "code_version string, stopped array<struct<table: string, reason: string>>"
+    "code_version string"
 )
-"""One row per batch. ``offsets`` are half-open ranges of every partition so far, empty for those
-that did not move, so one row alone says where each goes on; ``high_water``, ``tables`` and ``gaps``
-are cumulative too."""
+"""What every manifest has, from the first format on that is gone on with.
+
+One row per batch. ``offsets`` are half-open ranges of every partition so far, empty for those
+that did not move, so one whole row alone says where each goes on; ``high_water``, ``tables`` and ``gaps``
+are cumulative too. Of all four a part row has what differs from the row before (``part_rows``)."""
+
+SCHEMA = (
+    f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
+    "total_changes bigint, stopped array<struct<table: string, reason: string>>"
+)
+"""``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
+``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
+in this one's each of ``gaps`` stands. ``total_changes``: of all batches up to this one. ``stopped``: which of ``tables`` stand still, and
+why."""
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ class Role(Enum):
     MANIFEST = "manifest"
     UPGRADE = "upgrade"
     """What an earlier version of ours has left in a table, brought over."""
+    UPKEEP = "upkeep"
+    """Rows of the manifest that nobody needs any more, removed."""
 
 
 def app_id(pipeline: str, checkpoint_id: str, table: str, role: Role) -> str:
@@ -156,6 +158,11 @@ def upgrade_app_id(pipeline: str, table: str, version: int) -> str:
     return app_id(pipeline, f"upgrade-{version}", table, Role.UPGRADE)
 
 
+def upkeep_app_id(pipeline: str) -> str:
+    """For what is removed from the manifest."""
+    return app_id(pipeline, "", INTERNAL_FOLDER, Role.UPKEEP)
+
+
 def app_ids(
     pipeline: str, checkpoint_ids: Iterable[str], lake: Mapping[str, int]
 ) -> dict[str, set[str]]:
@@ -171,6 +178,8 @@ def app_ids(
     for role, name in own.items():
         if name in lake:
             found[name] |= {app_id(pipeline, one, INTERNAL_FOLDER, role) for one in ids}
+    if (ledger := own[Role.MANIFEST]) in lake:
+        found[ledger].add(upkeep_app_id(pipeline))
     if (quarantine := own[Role.QUARANTINE]) in lake:
         absent = {app_id(pipeline, one, name, Role.ABSENT) for one in ids for name in mirrors}
         found[quarantine] |= absent

@@ -270,7 +270,7 @@ METRICS: tuple[Metric, ...] = (
         "ingest_upkeep_total",
         "counter",
         "what was done for tables between batches: `ordered` (files sorted or put together), `vacuumed` (old versions "
-        "removed), `failed`",
+        "removed), `forgotten` (old rows of the manifest removed), `failed`",
         lambda facts: _each(facts.totals.upkeep),
         ("what",),
     ),

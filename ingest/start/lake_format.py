@@ -22,8 +22,11 @@ from ingest.model.errors import IngestError
 from ingest.model.names import manifest_path, upgrade_path
 from ingest.schema.delta_types import fields_json
 
-FORMAT = 3
-"""2: contents and statistics are put right; 3: labels that a snapshot has read as NULL, too."""
+LABELS, FORMAT = 3, 4
+"""2: contents and statistics are put right; 3 (``LABELS``): labels that a snapshot has read as NULL, too; 4: a row of the manifest may
+hold only what differs from the one before (``part_rows``), which the versions before would take for all there is. A lake of 3 is
+one of 4 of which all rows are whole.
+"""
 
 _NOTE = "done.json"
 
@@ -109,4 +112,4 @@ def _lacking(lake: str) -> Iterator[str]:
         return
     except DeltaError:  # torn by a power cut, which is mended first
         return
-    yield from lacking(fields_json(manifest.SCHEMA), schema)
+    yield from lacking(fields_json(manifest.FIRST_SCHEMA), schema)

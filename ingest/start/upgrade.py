@@ -46,7 +46,7 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.mysql_types import Kind, column_type
 from ingest.start import lake_format
-from ingest.start.lake_format import FORMAT
+from ingest.start.lake_format import FORMAT, LABELS
 from ingest.targets import multiset_rows
 
 _HASHED_ANEW = {"timestamp", "timestamp_ntz", "float", "double"}
@@ -94,7 +94,7 @@ class Upgrade:
         After a torn batch is finished, whose number a row of the manifest would take.
         """
         newest, noted = facts.newest, self._noted()
-        if newest is None or (noted >= FORMAT and not self._hashed):
+        if newest is None or (noted >= LABELS and not self._hashed):
             return None
         found = list[Gap]()
         for lake in facts.lake:
@@ -198,7 +198,7 @@ class Upgrade:
     def _doubts(self, lake: LakeFacts, noted: int) -> Iterator[Reason]:
         """Why a table has to be taken again. One that keeps each change stays as it is."""
         hashed = lake.name in self._hashed or not noted
-        if not hashed and noted >= FORMAT:
+        if not hashed and noted >= LABELS:
             return
         description = SparkTable(self.session, lake.path).describe()
         table = TableId.parse(lake.name)
@@ -210,7 +210,7 @@ class Upgrade:
         versions = self.schemas.catalog.versions.get(table, ())
         if hashed and description.multiset and has_microseconds(versions):
             yield reasons.MICROSECONDS  # rows that MySQL tells apart by microseconds
-        if noted < FORMAT and has_binary_labels(versions):
+        if noted < LABELS and has_binary_labels(versions):
             yield reasons.LABELS_AS_NULL
 
 

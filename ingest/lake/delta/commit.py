@@ -140,9 +140,18 @@ class Committer:
         table.make_lasting(table.version())
 
     def append_once(
-        self, session: SparkSession, path: str, schema: str, rows: DataFrame, identity: Identity
+        self,
+        session: SparkSession,
+        path: str,
+        schema: str,
+        rows: DataFrame,
+        identity: Identity,
+        *,
+        adds_columns: bool = False,
     ) -> bool:
-        """Append rows to a table of ours, created when absent, under the same promise."""
+        """Append rows to a table of ours, created when absent, under the same promise. ``adds_columns``: those that it does not
+        have yet.
+        """
         table = SparkTable(session, path)
         if not DeltaTable.isDeltaTable(session, path):
             builder = DeltaTable.createIfNotExists(session).location(path)
@@ -153,6 +162,7 @@ class Committer:
             "txnAppId": identity.app_id,
             "txnVersion": str(Marker(self.term, *identity.place).version),
             **({"userMetadata": identity.note} if identity.note else {}),
+            **({"mergeSchema": "true"} if adds_columns else {}),
         }
         writer = rows.write.format("delta").mode("append").options(**options)
         return self.once(table, identity, lambda: writer.save(path))

@@ -11,7 +11,7 @@ successor's fence included, makes it fail (``workspace``).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -243,13 +243,32 @@ class DeltaRsTable:
         state = self.state
         if kept.items() <= state.configuration.items():
             return
+        self._describe(
+            {**state.metadata, "configuration": {**state.configuration, **kept}},
+            "SET TBLPROPERTIES",
+            {"properties": json.dumps(kept)},
+        )
+
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """Have the table have these fields (Delta's JSON), by a commit of its metadata alone; none where it has them. What
+        existing rows hold there is NULL. Raises :class:`ForeignCommitError`.
+        """
+        self.version()
+        schema = json.loads(self.state.metadata["schemaString"])
+        there = {field["name"] for field in schema["fields"]}
+        new = [field for field in fields if field["name"] not in there]
+        if new:
+            wider = {**schema, "fields": [*schema["fields"], *new]}
+            said = json.dumps([{"column": field} for field in new])
+            metadata = {**self.state.metadata, "schemaString": json.dumps(wider)}
+            self._describe(metadata, "ADD COLUMNS", {"columns": said})
+
+    def _describe(self, metadata: Action, operation: str, parameters: Mapping[str, str]) -> None:
         now = delta_log.now_ms()
-        info: Action = {"timestamp": now, "operation": "SET TBLPROPERTIES"}
-        said = {**info, "operationParameters": {"properties": json.dumps(kept)}}
-        changed = {**state.metadata, "configuration": {**state.configuration, **kept}}
+        info = {"timestamp": now, "operation": operation, "operationParameters": parameters}
         # The very next version: delta-rs itself would put it behind what a successor has committed.
-        commit = [{"commitInfo": said}, {"metaData": changed}]
-        done = delta_log.write(self.folder, state.version + 1, commit)
+        commit = [{"commitInfo": info}, {"metaData": metadata}]
+        done = delta_log.write(self.folder, self.state.version + 1, commit)
         self._newest()
         if not done:
             raise ForeignCommitError(

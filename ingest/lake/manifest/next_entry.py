@@ -18,6 +18,10 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, TableFacts
 
+CLOSED_GAPS = 100
+"""So many closed ones stay in the manifest, so that who looks sees what was mended lately. Nothing is decided by one: what is
+asked for again is what is open."""
+
 
 def entry(
     previous: Entry | None,
@@ -196,6 +200,20 @@ def gaps(
         high = facts[table].high if table in facts else doubt.position
         add(table, doubt.reason, max(high, doubt.position))
     return tuple(found)
+
+
+def without_old_gaps(entry: Entry, previous: Entry | None) -> Entry:
+    """A row without the closed gaps that were closed longest ago, but for :data:`CLOSED_GAPS` of them. What this row itself closes
+    is in it, so that it can be told; what is open always stays.
+    """
+    before = set(previous.gaps) if previous else set[Gap]()
+    old = sorted(
+        (gap.resync, at) for at, gap in enumerate(entry.gaps) if gap.resync and gap in before
+    )
+    gone = {at for _, at in old[: max(0, len(old) - CLOSED_GAPS)]}
+    if not gone:
+        return entry
+    return replace(entry, gaps=tuple(gap for at, gap in enumerate(entry.gaps) if at not in gone))
 
 
 def high_water(

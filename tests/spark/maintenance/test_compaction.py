@@ -159,7 +159,7 @@ def test_a_job_goes_on_after_it_has_put_its_table_in_order(spark, small, monkeyp
     monkeypatch.setattr(schedule, "LOOK_EVERY", 2)
     monkeypatch.setattr(file_layout, "MANY_SMALL", 2)
     monkeypatch.setattr(file_layout, "WORTH", 0)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1), "p")
     direct, committer = direct_of(small), Committer(1)
     plan = mirror.mirror_plan(["id", "v"], ("id",), quoted_for_delta_rs)
     for batch in range(1, 9):
@@ -181,7 +181,7 @@ def test_rows_deleted_where_changes_were_once_go_when_changes_come_elsewhere(
     monkeypatch.setattr(schedule, "LOOK_EVERY", 1)
     monkeypatch.setattr(file_layout, "QUIET", 3)
     monkeypatch.setattr(file_layout, "SMALLEST", 1)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1), "p")
     direct = direct_of(small)
     left, right = sorted(files(direct, "id"), key=lambda one: one.low)
     held = []
@@ -219,7 +219,7 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     )
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
-        Maintenance(str(lake), 48, 10_000, Committer(1)).between_batches([direct])
+        Maintenance(str(lake), 48, 10_000, Committer(1), "p").between_batches([direct])
     assert asked == [(1_000_000.0 + h * 3600, 48) for h in (2, 4, 6, 8)]
 
 
@@ -231,7 +231,7 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     monkeypatch.setattr(
         DeltaRsTable, "vacuum", lambda self, hours, ask: asked.append((now[0], hours))
     )
-    upkeep = Maintenance(str(lake), 168, 10_000, Committer(1))
+    upkeep = Maintenance(str(lake), 168, 10_000, Committer(1), "p")
     for minute in range(0, 25, 5):
         now[0] = 1_000_000.0 + minute * 60
         upkeep.between_batches([direct])
@@ -243,7 +243,7 @@ def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkey
         raise OSError("no space left")
 
     monkeypatch.setattr(DeltaRsTable, "vacuum", fail)
-    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1))
+    upkeep = Maintenance(str(Path(small.path).parent), 1, 10_000, Committer(1), "p")
     direct = direct_of(small)
     upkeep.between_batches([direct])
     monkeypatch.setattr(schedule.time, "time", lambda: 9e9)

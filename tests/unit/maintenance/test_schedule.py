@@ -65,7 +65,7 @@ class Lake:
         self.table.table = unread(self.table.table._slow, str(self.root), committer.term)
 
     def upkeep(self, committer, only=None):
-        found = Maintenance(str(self.root), HOURS, 1, committer)
+        found = Maintenance(str(self.root), HOURS, 1, committer, "p")
         if only:
             path = self.table.table.path
             found._given_up = {(path, duty) for duty in DUTIES if duty != only}
@@ -244,7 +244,7 @@ def test_a_predecessor_that_wakes_sweeps_nothing_of_the_living_one_s(lake):
     first, second = lake.job(), lake.job()
     lake.of(second)
     lake.table.append({"id": [1], "v": ["a"]})
-    stopped = Maintenance(str(lake.root), HOURS, 1, Committer(first.term))  # asked just before
+    stopped = Maintenance(str(lake.root), HOURS, 1, Committer(first.term), "p")  # asked just before
     table, rows = lake.table.table, lake.table.rows({"id": [2], "v": ["b"]})
 
     def act():
@@ -260,7 +260,7 @@ def test_a_predecessor_that_wakes_sweeps_nothing_of_the_living_one_s(lake):
 def test_what_killed_jobs_have_left_is_swept_and_ones_own_stays(lake):
     for name in ("0f3b", "term-1", "term-10", "term-11", "term-12", "term-x"):
         LocalFiles(scratch_path(str(lake.root))).write(f"{name}/file", "")
-    Maintenance(str(lake.root), HOURS, 1, Committer(11)).between_batches([])
+    Maintenance(str(lake.root), HOURS, 1, Committer(11), "p").between_batches([])
     assert LocalFiles(scratch_path(str(lake.root))).names("") == ["term-11", "term-12"]
 
 

@@ -26,7 +26,7 @@ def test_every_role_of_a_commit_is_fenced_where_its_commits_are_made():
     found = app_ids("p", ["c1", "c2"], LAKE)
     assert {role for ids in found.values() for role in roles(ids)} == {one.value for one in Role}
     assert roles(found["d.t"]) == {"mirror", "upgrade"}
-    assert roles(found["_ingest/manifest"]) == {"manifest", "upgrade"}
+    assert roles(found["_ingest/manifest"]) == {"manifest", "upgrade", "upkeep"}
     assert roles(found["_ingest/quarantine"]) == {"quarantine", "mirror-absent", "upgrade"}
 
 

@@ -15,6 +15,7 @@ from ingest.start import lake_format
 from ingest.start.lake_format import FORMAT, Found, lacking, noted, refusal, refuse_other
 
 SCHEMA = fields_json(manifest.SCHEMA)
+FIRST = fields_json(manifest.FIRST_SCHEMA)
 
 
 def made(folder, schema):
@@ -50,9 +51,13 @@ def test_a_new_folder_and_a_lake_of_today_are_gone_on_with(tmp_path):
     refuse_other(made(tmp_path, SCHEMA))
 
 
-@pytest.mark.parametrize("name", names(SCHEMA))
+def test_one_whose_manifest_has_what_the_first_format_had_is_gone_on_with(tmp_path):
+    refuse_other(made(tmp_path, FIRST))
+
+
+@pytest.mark.parametrize("name", list(names(FIRST)))
 def test_a_manifest_that_lacks_anything_that_is_read_from_it_is_refused_and_says_what(name):
-    found = tuple(lacking(SCHEMA, without(copy.deepcopy(SCHEMA), name)))
+    found = tuple(lacking(FIRST, without(copy.deepcopy(SCHEMA), name)))
     assert found == (name,)
     assert refusal("lake", Found(FORMAT, found)).code == "E-LAKE-OLDER"
 

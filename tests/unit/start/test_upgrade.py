@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 
 from ingest.lake.delta import file_statistics
+from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.spark_table import Description
-from ingest.start.upgrade import corrected, has_microseconds, needs_hashing
+from ingest.lake.files.storage import LocalFiles
+from ingest.model.names import upgrade_path
+from ingest.start import lake_format
+from ingest.start.upgrade import Upgrade, corrected, has_microseconds, needs_hashing
+from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import CREATE, T, catalog, column, record
+from tests.unit.start.test_start_decision import facts
 
 
 def stats(**bounds):
@@ -64,3 +70,13 @@ def test_contents_of_other_tables_are_not_looked_at():
     assert needs_hashing(Description({"at": "timestamp"}, (), 0, multiset=True))
     assert not needs_hashing(Description({"at": "timestamp"}, ("at",), 0))
     assert not needs_hashing(Description({"n": "int", "t": "string"}, (), 0, multiset=True))
+
+
+def test_a_lake_of_the_format_before_takes_nothing_again_and_is_noted_as_one_of_this(tmp_path):
+    pipeline = pipeline_at(tmp_path / "lake")
+    LocalFiles(upgrade_path(pipeline.lake.path)).write("done.json", '{"format": 3}')
+    said = []
+    upgrade = Upgrade(None, pipeline, Committer(1), None, said.append, lambda: True)
+    assert upgrade.entry(facts()) is None
+    upgrade.done()
+    assert (said, lake_format.noted(pipeline.lake.path)) == ([], 4)
