@@ -12,7 +12,7 @@ from ingest.kafka import broker, record_stream
 from ingest.kafka.ports import Ranges
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.files.storage import Storage
-from ingest.model import manifest
+from ingest.model import manifest, offset_log
 from ingest.model.manifest import Place
 
 
@@ -33,14 +33,14 @@ class KafkaLog:
     def taken(self, spark_batch: int) -> tuple[Ranges, bool]:
         """The exact ranges of Spark's batch, from its own write-ahead log."""
         text = self._checkpoint.read(f"offsets/{spark_batch}") or ""
-        after = manifest.offsets_from_log(text)
-        late = self._pipeline.dedup.keeps_state and manifest.is_behind_its_watermark(text)
+        after = offset_log.offsets_from_log(text)
+        late = self._pipeline.dedup.keeps_state and offset_log.is_behind_its_watermark(text)
         return manifest.ranges(self._before(spark_batch), after), late
 
     def _before(self, spark_batch: int) -> dict[Place, int]:
         before = self._checkpoint.read(f"offsets/{spark_batch - 1}") if spark_batch else None
         if before is not None:
-            return manifest.offsets_from_log(before)
+            return offset_log.offsets_from_log(before)
         # Where the very first batch began: the Kafka source's own note ("v1", then the offsets).
         first = (self._checkpoint.read("sources/0/0") or "v1\n{}").partition("\n")[2]
         return manifest.offsets_from_json(first)

@@ -17,7 +17,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, Place, offsets_from_log
+from ingest.model.manifest import Entry, Place
 from ingest.model.names import (
     INTERNAL_FOLDER,
     SOURCE_PROPERTIES,
@@ -27,6 +27,7 @@ from ingest.model.names import (
     quarantine_path,
     table_folder,
 )
+from ingest.model.offset_log import offsets_from_log
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.model.topics import TableId, captured
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,7 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_log import Action, TornCommitError
 from ingest.lake.delta.lasting_commits import POINTER, is_commit, number
 from ingest.lake.files import durability
+from ingest.lake.files.location import local_folder
 from ingest.model.names import APPLICATION, Marker, app_id_parts
 from ingest.model.start_facts import Note
 
@@ -85,7 +86,8 @@ def is_whole_before(table: Path, version: int) -> bool:
         held = DeltaTable(table, version=version - 1).file_uris()
     except DeltaError:
         return False
-    return all(_path(one).exists() for one in held)
+    folders = (local_folder(unquote(one)) for one in held)
+    return all(one is None or one.exists() for one in folders)
 
 
 def take_back(table: Path, first: int) -> list[int]:
@@ -150,7 +152,3 @@ def _read(table: Path, version: int) -> list[Action] | None:
         return delta_log.read(table, version)
     except TornCommitError:
         return None
-
-
-def _path(uri: str) -> Path:
-    return Path(unquote(urlparse(uri).path) if uri.startswith("file:") else uri)

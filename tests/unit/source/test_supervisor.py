@@ -6,7 +6,8 @@ import pytest
 
 from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
-from ingest.model.manifest import offsets_from_log, ranges
+from ingest.model.manifest import ranges
+from ingest.model.offset_log import offsets_from_log
 from ingest.observe.verdict import Difference, compare_rows, differing_buckets
 from ingest.source.connector import Status, delivered, plan_from
 from ingest.source.mysql import Reached

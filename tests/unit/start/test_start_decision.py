@@ -12,9 +12,9 @@ from ingest.model.manifest import (
     TableState,
     continues,
     covers,
-    is_behind_its_watermark,
 )
 from ingest.model.names import Marker, Role, app_id, app_id_parts
+from ingest.model.offset_log import is_behind_its_watermark
 from ingest.model.position import Position
 from ingest.model.start_facts import (
     CheckpointFacts,
