@@ -17,6 +17,7 @@ BENCHES = {
     "batches": "Where does the time of the sample shop's batches go, stage by stage?",
     "many_tables": "How long does a batch of many small tables take, without Kafka and MySQL?",
     "idle": "What do tables that stand still add to a batch?",
+    "manifest": "What does the ledger of batches cost as tables, batches and closed gaps grow?",
     "layout": "What do many small batches write, how do files lie then, what does a scan take?",
     "reads": "How long does the driver take to read one table's part of a batch?",
     "parsers": "What does it take to notice a field that nobody expects, by hand or by a library?",
