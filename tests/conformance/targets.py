@@ -20,7 +20,7 @@ from unittest.mock import patch
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ingest.batch import micro_batch, table_applier
+from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.lake.delta import workspace
 from ingest.lake.delta.delta_sql import queried
 from ingest.maintenance import compaction, file_layout, schedule
@@ -125,6 +125,7 @@ class SparkTarget(Lake):
             try:
                 with (
                     patch.object(micro_batch, "reached", dying(crash)),
+                    patch.object(side_by_side, "reached", dying(crash)),
                     patch.object(table_applier, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
                     patch.object(workspace, "reached", dying(crash)),

@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from confluent_kafka import Producer
 
 TOPIC = "waits.waits.t"
 
 
+@pytest.mark.long
 def test_what_is_given_up_is_named_until_its_table_was_taken_again(cli, mysql, stack):
     mysql.database("waits")
     mysql.sql(

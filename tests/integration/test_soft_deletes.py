@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from deltalake import DeltaTable
 
 from ingest.config import pipeline_file
@@ -9,6 +10,7 @@ from ingest.config import pipeline_file
 KEPT = "\ntables:\n  soft.kept: {deletes: soft}\n"
 
 
+@pytest.mark.long
 def test_deleted_rows_are_kept_and_the_lake_is_equal(cli, mysql):
     mysql.database("soft")
     mysql.sql(

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from ingest.config import pipeline_file
 
 
+@pytest.mark.long
 def test_a_table_with_a_lost_file_stands_still_and_the_others_go_on(cli, mysql):
     mysql.database("still")
     mysql.sql(

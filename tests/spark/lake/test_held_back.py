@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ingest.arrow import column_values
-from ingest.batch import micro_batch, table_applier
+from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.changes import quarantine_rows, row_images
 from ingest.lake.delta.commit import Committer
 from ingest.lake.quarantine.held_back import HeldBack
@@ -108,6 +108,7 @@ def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake):
         lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
     with (
         patch.object(micro_batch, "reached", dying(place)),
+        patch.object(side_by_side, "reached", dying(place)),
         patch.object(table_applier, "reached", dying(place)),
         pytest.raises(Crash),
     ):

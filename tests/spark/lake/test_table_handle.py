@@ -61,6 +61,7 @@ ASKED: dict[str, Callable[[TableHandle, list[str]], Any]] = {
     "committed": lambda handle, _: [handle.committed(one) for one in (APP, OTHER, "nobody")],
     "commits": lambda handle, _: [list(handle.commits(start)) for start in (0, 2, 99)],
     "version_at": lambda handle, times: [handle.version_at(one) for one in times],
+    "make_lasting": lambda handle, _: handle.make_lasting(0),
     "read_back": lambda handle, _: (handle.read_back(APP, 2), handle.read_back(APP, 2, 1)),
 }
 """By a handle's member; ``identified`` has a test of its own."""
