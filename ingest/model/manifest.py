@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from ingest.model import reasons
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId
 
@@ -103,8 +104,8 @@ class Gap:
 
     ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
     again, which is what closes a gap; None while it is open. ``position``: the table's newest when the
-    gap was recorded; what was read from MySQL before that does not close it. ``table``: the topic's
-    name where nobody knew which table it carries.
+    gap was recorded, a snapshot's that was known by then included; what was read from MySQL before that
+    does not close it. ``table``: the topic's name where nobody knew which table it carries.
     """
 
     table: str
@@ -121,6 +122,13 @@ class Gap:
     def is_open(self) -> bool:
         """True until the gap is closed: the table was read from MySQL again."""
         return self.resync is None
+
+    def makes_void(self, table: str, asked_after: int) -> bool:
+        """True where this is what a request, for a table and after a batch, may have lost its own rows by: it was asked
+        for before this was recorded.
+        """
+        older = self.since > asked_after
+        return self.is_open and self.table == table and older and reasons.voids(self.reason)
 
     @property
     def of(self) -> TableId | None:
@@ -332,9 +340,9 @@ def covers(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool
 
 
 def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
-    """True when these ranges begin exactly where the newest batch ended; new partitions anywhere."""
+    """True when these ranges begin exactly where the newest batch ended; new partitions at their first record."""
     ends = newest.ends if newest else {}
-    return all(ends.get(place, start) == start for place, (start, _) in taken.items())
+    return all(ends.get(place, 0) == start for place, (start, _) in taken.items())
 
 
 def grown(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> set[str]:
