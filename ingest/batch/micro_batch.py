@@ -342,9 +342,18 @@ class Batches:
         """All tables that the schema-change topic names."""
         return frozenset(self._definitions.streamed().versions)
 
+    def current(self) -> dict[TableId, Position | None]:
+        """Those of them that the source has, as far as the connector has told, each with its newest snapshot."""
+        catalog = self._definitions.streamed()
+        tables = [version.table for version in catalog.current()]
+        return {table: max(catalog.snapshots(table), default=None) for table in tables}
+
     def rewind(self, entry: Entry) -> None:
-        """Publish where topics go on from now, without any change."""
-        self.publish(entry.without_changes("rewind", self._next, self._committer.term))
+        """Publish where topics go on from now, without any change. ``entry``: under its own number, where that is beyond
+        the newest one's.
+        """
+        number = max(self._next, entry.batch_id)
+        self.publish(entry.without_changes("rewind", number, self._committer.term))
 
     def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
         """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""

@@ -144,6 +144,7 @@ class Streaming:
             from_beginning=from_beginning,
             barred=batches.barred(),
             streamed=batches.streamed(),
+            current=batches.current(),
         )
 
     def _take_again(self, facts: StartFacts, batches: Batches) -> None:

@@ -23,7 +23,9 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
     targets = [
         (one.path, one.name, MIRROR)
         for one in facts.lake
-        if one.version is not None and not one.name.startswith(f"{INTERNAL_FOLDER}/")
+        if one.version is not None
+        and not one.torn
+        and not one.name.startswith(f"{INTERNAL_FOLDER}/")
     ]
     own = {"manifest": manifest_path, "quarantine": quarantine_path}
     targets += [(path(pipeline.lake.path), INTERNAL_FOLDER, name) for name, path in own.items()]

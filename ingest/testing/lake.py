@@ -198,6 +198,7 @@ class Lake:
                 kafka,
                 from_beginning=from_beginning,
                 streamed=self.batches.streamed(),
+                current=self.batches.current(),
             ),
             lambda _: None,
         )

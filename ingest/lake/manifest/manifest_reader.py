@@ -46,11 +46,8 @@ class Ledger:
             known = self._newest if below is None else None
             if known and known[0] == version and len(known[1]) >= newest:
                 return known[1][:newest]
-            # Numbers have no holes. Where they lie says which files hold them, so that no others are read.
             end = _greatest(self._table) + 1 if below is None else below
-            asked = f"SELECT * FROM rows WHERE batch_id >= {end - newest} AND batch_id < {end}"
-            rows = queried(self._table, f"{asked} ORDER BY batch_id DESC")
-            found = [Entry.from_row(row) for row in rows]
+            found = _below(self._table, end, newest)
             if below is None:
                 self._newest = (version, found)
             return found
@@ -69,6 +66,20 @@ class Ledger:
                 return 0
             (total,) = queried(table, "SELECT sum(changes) AS changes FROM rows")
             return int(total["changes"] or 0)
+
+
+def _below(table: DeltaTable, end: int, newest: int) -> list[Entry]:
+    """So many rows with a number below ``end``, newest first. Where they lie says which files hold them, so that no others
+    are read; and where numbers were left out (a batch of thousands of DDLs, a start that uses none twice), it is looked
+    further back.
+    """
+    span = newest
+    while True:
+        asked = f"SELECT * FROM rows WHERE batch_id >= {end - span} AND batch_id < {end}"
+        rows = queried(table, f"{asked} ORDER BY batch_id DESC LIMIT {newest}")
+        if len(rows) == newest or end - span <= 1:
+            return [Entry.from_row(row) for row in rows]
+        span *= 8
 
 
 def _greatest(table: DeltaTable) -> int:

@@ -18,6 +18,25 @@ from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, TableFacts
 
 
+def before_the_first(checkpoint_id: str = "") -> Entry:
+    """What the manifest says while it has no row: nothing was read, and the lake holds nothing."""
+    return Entry(
+        batch_id=0,
+        checkpoint_id=checkpoint_id,
+        offsets={},
+        high_water={},
+        tables={},
+        changes=0,
+        rejects=0,
+        position=None,
+        source_time=None,
+        schema_offset=0,
+        started_at=datetime.fromtimestamp(0, timezone.utc),
+        seconds=0.0,
+        code_version=__version__,
+    )
+
+
 def entry(
     previous: Entry | None,
     note: Note,
