@@ -3,10 +3,13 @@
 import json
 import shutil
 
+import pytest
+
 KEPT = "\ntables:\n  only.kept: {ddl: {drop_table: ignore}}\n  only.log: {append_only: true}\n"
 EXCLUDED = '"!only.excluded", "!only.kept"'
 
 
+@pytest.mark.long
 def test_what_only_the_lake_has_is_named_until_it_is_kept_or_moved_away(cli, mysql):
     mysql.database("only")
     mysql.database("elsewhere")
