@@ -180,8 +180,8 @@ class Batches:
             request = ReadRequest(
                 seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late
             )
-            still = map(self.pipeline.topic, standing(self.newest))
-            read = self._reader.read(side_by_side.without(request, [*still], self._log), watch)
+            request = side_by_side.without(request, self._standing, self._log)
+            read = self._reader.read(request, watch)
             decided = self._decide(seen, read)
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
@@ -206,9 +206,7 @@ class Batches:
     def _decide(self, seen: InForce, read: Reading) -> Decided:
         """What the changes mean for each table. Raises where the log has gone backwards."""
         states = self.newest.tables if self.newest else {}
-        still = map(str, standing(self.newest))
-        ddl = {name: at for name, at in seen.note.ddl.items() if name not in {*still}}
-        without = pending_ddl.without_changes(ddl, seen.catalog, states)
+        without = pending_ddl.without_changes(seen.note.ddl, seen.catalog, states)
         facts = ddl_policy.ruled({**without, **read.facts}, self.pipeline.rules)
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
@@ -325,7 +323,8 @@ class Batches:
         return self._next - before
 
     def _replay(self, note: Note) -> None:
-        if (waiting := self._held.records(note.batch_id)) is not None:
+        waiting = self._held.records(note.batch_id, self._standing)
+        if waiting is not None:
             self._work(waiting[0], note, waiting[1])
 
     def drop(self, what: Drop) -> int:
@@ -386,6 +385,11 @@ class Batches:
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
+
+    @property
+    def _standing(self) -> frozenset[str]:
+        """Topics of tables that stand still: what is theirs stays where it is."""
+        return frozenset(map(self.pipeline.topic, standing(self.newest)))
 
     @property
     def _next(self) -> int:

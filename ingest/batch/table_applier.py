@@ -19,6 +19,7 @@ from ingest.changes import row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta import other_writers
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import Description, SparkTable
@@ -142,11 +143,11 @@ class Applier:
         return Applied(cleanup.table, target.path, version, 0, target.id())
 
     def bring_back(self, table: TableId, version: int) -> int:
-        """Bring a table to what it held at a version; returns the version that holds that now. Its markers stay: a batch
-        of the same number would find its commits done.
+        """Bring a table to what it held at a version; returns the version that holds that now. Upkeep since then stays, as
+        the files of before it may be gone. Markers stay, too: a batch of the same number would find its commits done.
         """
         target = SparkTable(self._own_session(), self.pipeline.path(table))
-        if target.version() != version:
+        if other_writers.since(target, version).markers != {}:
             target.restore(version)
         self._fitting.pop(table, None)
         return target.version()

@@ -6,7 +6,7 @@ rows of earlier batches alone, so a batch that is done again holds back the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +50,15 @@ class HeldBack:
         held = self._session.read.format("delta").load(self._path)
         return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
 
-    def records(self, before: int) -> tuple[DataFrame, list[TableId]] | None:
+    def records(
+        self, before: int, but: Collection[str] = ()
+    ) -> tuple[DataFrame, list[TableId]] | None:
         """Those that a replay may help, as the Kafka records they came as (``record_stream.SCHEMA``), and the
-        tables they are of; None when nothing waits.
+        tables they are of; None when nothing waits. ``but``: topics whose records go on waiting.
         """
         found = self._waiting(before)
+        if found is not None:
+            found = found.filter(~F.col("topic").isin(*but))
         if found is None or found.isEmpty():
             return None
         hopeless = [one.says for one in reasons.QUARANTINED if not one.replays]

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 
 from ingest.batch.side_by_side import Failures
@@ -184,6 +185,29 @@ def test_who_cannot_be_brought_back_and_has_no_key_stops_all(spark, tmp_path):
         with pytest.raises(ValueError, match="poison"):
             pair.lake.start()
     pair.start()
+    assert pair.are_equal()
+
+
+def test_upkeep_since_the_published_version_is_no_reason_to_go_back_to_files_that_are_gone(
+    spark, tmp_path
+):
+    pair = Pair(spark, tmp_path, "delta-rs", key=())
+    pair.write(2)
+    pair.follow()
+    folder = tmp_path / "d" / "sick"
+    before = set(folder.glob("*.parquet"))
+    DeltaTable(folder).optimize.z_order(["id"])
+    assert set(folder.glob("*.parquet")) > before, "its rows lie in another file now"
+    for file in before:
+        file.unlink()
+    pair.lake.start()
+    pair.write(3)
+    with failing(ValueError("poison")):
+        pair.follow()
+        pair.lake.apply(pair.lake.log.ends())
+    assert pair.newest.tables[SICK].stopped
+    pair.start()
+    pair.lake.apply(pair.lake.log.ends())
     assert pair.are_equal()
 
 

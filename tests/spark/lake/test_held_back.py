@@ -4,6 +4,7 @@ order, others go on; a replay takes them in and nothing overtakes.
 
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -117,6 +118,21 @@ def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake):
     assert (lake.rows(), lake.waiting()) == ([(1, "bad"), (2, "b")], 0)
     assert lake.target.batches.newest.kind == "replay"
     assert lake.replay() == 0
+
+
+def test_what_waits_of_a_table_that_stands_still_goes_on_waiting(lake):
+    """Were it applied now, it would be settled, and gone where the table is brought back."""
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+    batches = lake.target.batches
+    moving = batches.newest
+    still = {name: replace(state, stopped="why") for name, state in moving.tables.items()}
+    batches.newest = replace(moving, tables=still)
+    assert lake.replay() == 0
+    assert lake.waiting() == 1
+    batches.newest = moving
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(1, "bad"), (2, "b")], 0)
 
 
 def test_a_batch_that_is_done_again_holds_back_the_same_changes(lake):
