@@ -11,6 +11,7 @@ import typer
 
 from ingest import __version__
 from ingest.cli import connector, local, quarantine
+from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, err, out, print_json, quiet_libraries, say
 from ingest.model.errors import Exit
 
@@ -25,9 +26,6 @@ app = typer.Typer(
 app.add_typer(local.app, name="local")
 app.add_typer(connector.app, name="connector")
 app.add_typer(quarantine.app, name="quarantine")
-
-PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file (YAML).")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.command()

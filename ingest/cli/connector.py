@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from ingest.cli.arguments import PipelineFile
 from ingest.cli.screen import command, out, print_json, say
 from ingest.config.pipeline_file import load
 from ingest.model.errors import Exit
@@ -16,8 +16,6 @@ from ingest.source.connector import Connector, Plan
 app = typer.Typer(
     help="The Debezium connector, generated from the pipeline file.", no_args_is_help=True
 )
-
-PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file (YAML).")]
 
 
 @app.command()

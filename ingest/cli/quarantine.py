@@ -10,18 +10,17 @@ from typing import Annotated
 import typer
 
 from ingest.cli import local
+from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, out, print_json, say
 from ingest.model.errors import Exit, IngestError
 from ingest.model.quarantine_drop import Drop
-from ingest.model.topics import TableId
+from ingest.model.topics import table_or_topic
 
 app = typer.Typer(
     help="Changes that could not be applied: list them, show them, give some of them up.",
     no_args_is_help=True,
 )
 
-PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file (YAML).")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Reason = Annotated[str, typer.Option(help="Only those whose reason begins so.")]
 Partition = Annotated[int | None, typer.Option(help="Only those of this partition of the topic.")]
 Offsets = Annotated[
@@ -162,7 +161,4 @@ def _confirm(changes: int, table: str, *, yes: bool) -> None:
 
 def _name(table: str) -> str:
     """A table's name as it is listed, however it is quoted; a topic's stays as it is."""
-    try:
-        return str(TableId.parse(table))
-    except ValueError:
-        return table
+    return str(table_or_topic(table) or table)

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ingest.job.stream_failure import Again, again, is_everybodys
 from ingest.job.stream_guard import StreamGuard
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
+from ingest.kafka.ports import Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files import durability
@@ -102,14 +104,7 @@ class Streaming:
                 batches,
                 lambda: self._look(batches, from_beginning=from_beginning),
                 self.say,
-                Upgrade(
-                    self.spark,
-                    self.pipeline,
-                    self.committer,
-                    schemas,
-                    self.say,
-                    lambda: resync.is_possible(self.pipeline),
-                ),
+                self._upgrade(schemas),
                 self._decided,
             )
             self._take_again(facts, batches)
@@ -135,6 +130,10 @@ class Streaming:
             for part in (batches, log, schemas, requests):
                 with suppress(Exception):  # how a client leaves hides nothing that ended the query
                     part.close()
+
+    def _upgrade(self, schemas: Schemas) -> Upgrade:
+        possible = partial(resync.is_possible, self.pipeline)
+        return Upgrade(self.spark, self.pipeline, self.committer, schemas, self.say, possible)
 
     def _decided(self, start: Start) -> None:
         self.observer.decided(

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from ingest.model import reasons
 from ingest.model.position import SQL_TYPE, Position
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, table_or_topic
 
 Place = tuple[str, int]
 """A Kafka topic and partition."""
@@ -150,10 +150,7 @@ class Gap:
     @property
     def of(self) -> TableId | None:
         """The table; None where only the topic is known, so that none can be taken again."""
-        try:
-            return TableId.parse(self.table)
-        except ValueError:  # a topic of ours has one part more than a table's name
-            return None
+        return table_or_topic(self.table)
 
 
 @dataclass(frozen=True)

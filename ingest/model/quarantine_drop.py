@@ -9,7 +9,7 @@ from typing import Any
 from ingest.model import reasons
 from ingest.model.manifest import Gap
 from ingest.model.position import Position
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, table_or_topic
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,7 @@ class Drop:
     @property
     def of(self) -> TableId | None:
         """The table; None where the records name none, and ``table`` is a topic."""
-        try:
-            return TableId.parse(self.table)
-        except ValueError:  # a topic of ours has one part more than a table's name
-            return None
+        return table_or_topic(self.table)
 
     def takes(self, table: str, partition: int, offset: int, reason: str, batch_id: int) -> bool:
         """Whether such a change is one of them; ``quarantine_rows.chosen`` says the same to Spark."""

@@ -42,6 +42,16 @@ class TableId:
         )
 
 
+def table_or_topic(text: str) -> TableId | None:
+    """The table of this name; None for a topic's, by which a record is known of which nobody knows the table: it has one part
+    more.
+    """
+    try:
+        return TableId.parse(text)
+    except ValueError:
+        return None
+
+
 _ONE_NAME = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
 
 

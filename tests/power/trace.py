@@ -154,21 +154,18 @@ def _events(call: str, parts: list[_Part], result: str, rest: str, below: str) -
         if any(ours(part.path) is not None for part in parts):
             raise UnknownCallError(f"{call} of a file below the folder")
         return
-    path = ours(parts[0].path if parts[0].path is not None else None)
-    if path is None:
-        return
+    path = ours(parts[0].path)
+    if path is not None:
+        yield _on_file(call, path, parts, result, rest)
+
+
+def _on_file(call: str, path: str, parts: list[_Part], result: str, rest: str) -> Event:
+    """A call on an open file or folder of ours."""
     if call in ("fsync", "fdatasync"):
-        yield Event("sync", path)
-    elif call == "write":
-        yield Event("write", path, data=(parts[1].text or b"")[: int(result)])
-    elif call == "pwrite64":
-        yield Event(
-            "write", path, data=(parts[1].text or b"")[: int(result)], at=int(parts[-1].word)
-        )
-    elif call == "ftruncate":
-        yield Event("cut", path, size=int(parts[1].word))
-    elif call == "writev":
-        texts = b"".join(part.text for part in parts if part.text is not None)
-        yield Event("write", path, data=texts[: int(result)])
-    else:
+        return Event("sync", path)
+    if call == "ftruncate":
+        return Event("cut", path, size=int(parts[1].word))
+    if call not in ("write", "pwrite64", "writev"):
         raise UnknownCallError(f"{call} of {path}{rest}")
+    data = b"".join(part.text for part in parts if part.text is not None)[: int(result)]
+    return Event("write", path, data=data, at=int(parts[-1].word) if call == "pwrite64" else None)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, Schema
 
 from ingest.arrow.record_decoder import POSITION
+from ingest.lake.delta.delta_log import commit_name
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import merge_on_read
@@ -48,6 +49,14 @@ class DirectLake:
             meta.append({"position": place, "op": op, "committed_at": datetime.now(UTC)})
         arrays = {name: pa.array(values[name], kind) for name, kind in self.columns.items()}
         return pa.table({**arrays, RESERVED_COLUMN: pa.array(meta, META)})
+
+    @classmethod
+    def of_batches(cls, root: Path, count: int) -> DirectLake:
+        """A table of so many batches after its creation, each a version with a row: ids from 1 on."""
+        made = cls(root, {"id": pa.int32(), "v": pa.string()})
+        for number in range(1, count + 1):
+            made.append({"id": [number], "v": ["x"]})
+        return made
 
     def step(self, act: Callable[[], Any]) -> Any:
         """What is committed inside has an identity of its own."""
@@ -104,6 +113,15 @@ class DirectLake:
         found = QueryBuilder().register("t", DeltaTable(self.path))
         got = pa.table(found.execute(f"SELECT {column} FROM t").read_all())
         return {*got[column].to_pylist()} - {None}
+
+    def entry(self, version: int) -> Path:
+        """Of the log."""
+        return self.path / commit_name(version)
+
+    def files_of(self, version: int) -> list[Path]:
+        """Those that this version has added."""
+        lines = map(json.loads, self.entry(version).read_text().splitlines())
+        return [self.path / line["add"]["path"] for line in lines if "add" in line]
 
     def log(self) -> bytes:
         """All commits."""

@@ -66,11 +66,16 @@ def is_begun(table: Path) -> bool:
     return pointer.exists() or is_there(table, 0) or newest(table) >= 0
 
 
+def is_commit(name: str) -> bool:
+    """True for the name of a log entry, which no checksum or part of one has."""
+    return _COMMIT.fullmatch(name) is not None
+
+
 def newest(table: Path) -> int:
     """The highest number of a commit that a table's log holds; -1 without one. Reads the whole folder."""
     log = table / "_delta_log"
     names = [file.name for file in log.iterdir()] if log.exists() else []
-    return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
+    return max((int(name[:20]) for name in names if is_commit(name)), default=-1)
 
 
 def read(table: Path, version: int) -> list[Action] | None:
@@ -120,16 +125,14 @@ def cut(table: Path, keep: int) -> int:
     """
     folder = table / "_delta_log"
     names = sorted(file.name for file in folder.iterdir())
-    commits = [int(name[:20]) for name in names if _COMMIT.fullmatch(name)]
+    commits = [int(name[:20]) for name in names if is_commit(name)]
     upto = max(commits, default=0) - keep
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
     base = max((one for one in checkpoints if one <= upto), default=0)
     if base:  # what replaces them is on the disk before they go
         durability.files([folder / f"{base:020d}.checkpoint.parquet"])
     old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
-    old += [
-        name for name in names if (left := PART.fullmatch(name)) and _COMMIT.fullmatch(left["of"])
-    ]
+    old += [name for name in names if (left := PART.fullmatch(name)) and is_commit(left["of"])]
     for name in old:
         (folder / name).unlink(missing_ok=True)
     return len(old)

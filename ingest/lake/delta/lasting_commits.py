@@ -41,14 +41,9 @@ def number(name: str) -> int:
     return int(found[1]) if found else -1
 
 
-def is_commit(file: Path) -> bool:
-    """True for a log entry itself."""
-    return file.suffix == ".json" and not file.name.startswith(".") and file.stem.isdecimal()
-
-
 def _data(table: Path, of_log: Iterable[Path]) -> Iterator[Path]:
     """Data files and deletion vectors that these commits name, and Hadoop's checksums beside them."""
-    for entry in filter(is_commit, of_log):
+    for entry in (file for file in of_log if delta_log.is_commit(file.name)):
         for action in delta_log.lines(entry.read_bytes(), str(entry)):
             add = action.get("add")
             if add is None or not is_local(add["path"]):  # of another table, in a clone

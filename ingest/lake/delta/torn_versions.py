@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_log import Action, TornCommitError
-from ingest.lake.delta.lasting_commits import POINTER, is_commit, number
+from ingest.lake.delta.lasting_commits import POINTER, number
 from ingest.lake.files import durability
 from ingest.lake.files.location import local_folder
 from ingest.model.names import APPLICATION, Marker, app_id_parts
@@ -34,7 +34,7 @@ def first_torn(table: Path, known: int, batch: int) -> int | None:
     none.
     """
     names = [file.name for file in (table / "_delta_log").iterdir()]
-    oldest = min((number(one) for one in names if is_commit(Path(one))), default=0)
+    oldest = min((number(one) for one in names if delta_log.is_commit(one)), default=0)
     newest = max(
         map(number, names), default=-1
     )  # what a version has left that never was counts, too
@@ -99,11 +99,11 @@ def take_back(table: Path, first: int) -> list[int]:
     if gone:
         (log / POINTER).unlink(missing_ok=True)
         (log / f".{POINTER}.crc").unlink(missing_ok=True)
-    for file in sorted(gone, key=is_commit):
-        if not is_commit(file):
+    commits = [file for file in gone if delta_log.is_commit(file.name)]
+    for file in gone:
+        if file not in commits:
             file.unlink()
     durability.names(log)
-    commits = [file for file in gone if is_commit(file)]
     for file in reversed(commits):
         file.unlink()
     durability.names(log)

@@ -65,6 +65,8 @@ def files(written: Sequence[Path]) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, where they are not there yet, with lasting names."""
+    if folder.is_dir():  # as nearly always, and asked at each commit
+        return
     new = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in new:

@@ -52,12 +52,10 @@ def entry(
     begun = {place: note.ranges[place][0] for place in touched if topics.get(place[0]) in still}
     held = _held(previous, {**waiting, **begun}, topics)
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
-    positions = [found.high for found in facts.values()]
-    times = [found.source_time for found in facts.values() if found.source_time]
-    if previous and previous.position:
-        positions.append(previous.position)
-    if previous and previous.source_time:
-        times.append(previous.source_time)
+    positions = [previous.position if previous else None]
+    positions += [found.high for found in facts.values()]
+    times = [previous.source_time if previous else None]
+    times += [found.source_time for found in facts.values()]
     return Entry(
         batch_id=note.batch_id,
         checkpoint_id=note.checkpoint_id,
@@ -77,8 +75,8 @@ def entry(
         gaps=gaps(previous, facts, applied, note, topic, doubts),
         changes=sum(found.changes for found in facts.values()),
         rejects=0,
-        position=max(positions, default=None),
-        source_time=max(times, default=None),
+        position=max((at for at in positions if at), default=None),
+        source_time=max((at for at in times if at), default=None),
         schema_offset=note.schema_offset,
         started_at=datetime.now(timezone.utc),
         seconds=0.0,

@@ -1,7 +1,5 @@
 """What a power cut leaves of commits that nobody has published, and how a table's log is brought back."""
 
-import json
-
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -21,19 +19,7 @@ PUBLISHED = 2
 
 @pytest.fixture
 def lake(tmp_path):
-    found = DirectLake(tmp_path, {"id": pa.int32(), "v": pa.string()})
-    for number in range(1, 5):
-        found.append({"id": [number], "v": ["x"]})
-    return found
-
-
-def entry(lake, version):
-    return lake.path / "_delta_log" / f"{version:020d}.json"
-
-
-def files_of(lake, version):
-    lines = map(json.loads, entry(lake, version).read_text().splitlines())
-    return [lake.path / line["add"]["path"] for line in lines if "add" in line]
+    return DirectLake.of_batches(tmp_path, 4)
 
 
 def cut(lake):
@@ -62,7 +48,7 @@ def test_what_a_version_has_left_that_never_was_goes_too(lake):
 
 def test_a_checkpoint_whose_version_is_lost_shows_nothing_of_it_any_more(lake):
     DeltaTable(lake.path).create_checkpoint()
-    entry(lake, 4).unlink()
+    lake.entry(4).unlink()
     assert lake.count("true") == 4, "a reader begins with it"
     assert cut(lake) == [3]
     drop_torn_checkpoints(lake.path)
@@ -73,7 +59,7 @@ def test_files_of_old_versions_are_gone_in_time_and_nothing_is_taken_back(lake):
     """By upkeep of ours, or by a VACUUM of somebody else's: the published version's own files, too."""
     lake.compact()
     for version in (1, 2, 3, 4):
-        for file in files_of(lake, version):
+        for file in lake.files_of(version):
             file.unlink()
     assert first_torn(lake.path, 4, 4) is None
     assert first_torn(lake.path, 2, 4) is None
@@ -83,7 +69,7 @@ def test_files_of_old_versions_are_gone_in_time_and_nothing_is_taken_back(lake):
 
 def test_where_the_version_before_has_not_all_of_its_files_there_is_no_way_back(lake):
     assert is_whole_before(lake.path, 3)
-    files_of(lake, 2)[0].unlink()
+    lake.files_of(2)[0].unlink()
     assert not is_whole_before(lake.path, 3)
     assert is_whole_before(lake.path, 2)
     assert is_whole_before(lake.path, 0)
@@ -91,7 +77,7 @@ def test_where_the_version_before_has_not_all_of_its_files_there_is_no_way_back(
 
 def test_of_a_table_that_the_manifest_does_not_name_the_newest_published_version_is_found(lake):
     assert [newest_published(lake.path, batch) for batch in (0, 1, 3, 9)] == [-1, 1, 3, 4]
-    entry(lake, 0).unlink()
+    lake.entry(0).unlink()
     assert newest_published(lake.path, 0) == 0, "the log is cut there"
 
 
@@ -101,10 +87,10 @@ def test_what_is_published_stays_whatever_came_after(lake):
 
 
 TORN = {
-    "an empty entry": lambda lake: entry(lake, 3).write_bytes(b""),
-    "half an entry": lambda lake: entry(lake, 3).write_bytes(entry(lake, 3).read_bytes()[:200]),
-    "no text": lambda lake: entry(lake, 3).write_bytes(bytes(200)),
-    "a hole": lambda lake: entry(lake, 3).unlink(),
+    "an empty entry": lambda lake: lake.entry(3).write_bytes(b""),
+    "half an entry": lambda lake: lake.entry(3).write_bytes(lake.entry(3).read_bytes()[:200]),
+    "no text": lambda lake: lake.entry(3).write_bytes(bytes(200)),
+    "a hole": lambda lake: lake.entry(3).unlink(),
 }  # fmt: skip
 
 
@@ -121,7 +107,7 @@ def test_what_is_not_whole_goes_with_all_that_came_after_whoever_s_it_is(lake, t
 
 def test_of_a_table_that_was_being_made_nothing_is_left(tmp_path):
     lake = DirectLake(tmp_path, {"id": pa.int32()})
-    entry(lake, 0).write_bytes(entry(lake, 0).read_bytes().split(b"\n")[0])
+    lake.entry(0).write_bytes(lake.entry(0).read_bytes().split(b"\n")[0])
     assert first_torn(lake.path, -1, 0) == 0
     assert take_back(lake.path, 0) == [0]
     assert not DeltaTable.is_deltatable(str(lake.path))
@@ -172,5 +158,5 @@ def test_checkpoints_of_versions_that_go_go_too(lake):
 def test_versions_that_a_checkpoint_stands_for_are_no_hole(lake):
     DeltaTable(lake.path).create_checkpoint()
     for version in (0, 1, 2, 3):
-        entry(lake, version).unlink()
+        lake.entry(version).unlink()
     assert first_torn(lake.path, -1, 4) is None
