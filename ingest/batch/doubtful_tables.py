@@ -10,12 +10,23 @@ from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
 from ingest.model import position_ties
-from ingest.model.manifest import Entry, Gap, TableState
+from ingest.model.manifest import Entry, Gap
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured
 from ingest.schema.set_aside import Spans
 from ingest.source.resync import Request, Requests
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A table was read again: what is to go, and up to where gaps close then. ``void``: what was read says nothing of
+    the table any more, so that nothing goes and no gap closes.
+    """
+
+    cleanup: Cleanup
+    asked: Position
+    void: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,18 +55,26 @@ class Retaking:
             **position_ties.doubts(read.ties, events),
         }
 
-    def whole(self, request: Request, state: TableState | None) -> tuple[Cleanup, Position] | None:
-        """What is to go once a table was read again, and up to where gaps close then; None until all of it is in
-        Kafka.
-        """
+    def outcome(self, request: Request, newest: Entry) -> Outcome | None:
+        """What has come of taking a table again; None until all of it is in Kafka."""
         if not self.requests.is_complete(request):
             return None
-        # Without a first row nothing was read: the source's table is empty, and older rows go.
-        begins, asked = state.reread if state else None, request.below
-        if state and request.kind == "BLOCKING" and not self.requests.was_empty(request):
+        table, state = TableId.parse(request.table), newest.tables.get(request.table)
+        void = Outcome(Cleanup(table, request.below), request.below, void=True)
+        if any(gap.makes_void(request.table, request.after) for gap in newest.gaps):
+            return void
+        empty = self.requests.was_empty(request)
+        if state and request.kind == "BLOCKING" and not empty:
             # Its rows' own position; older ones went when they came. A gap behind it stays open.
-            begins = asked = state.floor or request.below
-        return Cleanup(TableId.parse(request.table), begins or request.below), asked
+            asked = state.floor or request.below
+            return Outcome(Cleanup(table, asked), asked)
+        begins = state.reread if state else None
+        if begins is None and not empty and (state is None or state.snapshot != request.snapshot):
+            # Rows were read, and none of them is known of: they were settled before a crash, or came to nothing. That
+            # the source had none is the last thing it says.
+            return void
+        # Without a first row the source's table is empty, or each row was changed while it was read: older rows go.
+        return Outcome(Cleanup(table, begins or request.below), request.below)
 
     def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the

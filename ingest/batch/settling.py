@@ -83,6 +83,8 @@ class Settling:
         if streamed is not None:
             self._follow_ddl(newest, streamed)
         for cleanup in restarted_snapshots.awaited(self._definitions.known(), newest.tables):
+            if restarted_snapshots.lost_rows(cleanup, newest.gaps):
+                continue  # what it does not contain may be what Kafka lost of it; the table is taken again
             if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self.clean_up(cleanup)
         for request in self._requests.look():
@@ -103,29 +105,42 @@ class Settling:
 
     def _complete(self, request: Request) -> bool:
         """A table that was read again: done once all that was read is in Kafka and applied."""
-        newest = self._newest
-        state = newest.tables.get(request.table)
-        whole = self._again.whole(request, state)
-        if whole is None:
+        outcome = self._again.outcome(request, self._newest)
+        if outcome is None:
             return False
-        cleanup, asked = whole
-        read = replace(cleanup, below=request.below)
-        if not (self._is_applied(read) and self._is_applied(cleanup)):
+        read = replace(outcome.cleanup, below=request.below)
+        if not (self._is_applied(read) and self._is_applied(outcome.cleanup)):
             return False
-        if state is None:
-            self._close_gaps(cleanup)
+        if outcome.void:
+            self._forget_rows_of(request)
+        elif request.table not in self._newest.tables:
+            self._close_gaps(outcome.cleanup, request)
         else:
-            self.clean_up(cleanup, asked)
+            self.clean_up(outcome.cleanup, outcome.asked, asked_after=request.after)
+        self._awaited.forget(read)
         self._requests.done(request)
-        # A DDL that came after the request may have opened another gap.
+        # A DDL that came after the request may have opened another gap; and one that the request is void by is open.
         self.ask_again(self._newest.gaps)
         return True
 
+    def _forget_rows_of(self, request: Request) -> None:
+        """Rows that were read for a void request begin no snapshot: the next one begins with its own."""
+        state = self._newest.tables.get(request.table)
+        if state is not None and state.reread is not None:
+            entry = self._spine.without_changes("cleanup")
+            tables = {**entry.tables, request.table: replace(state, reread=None, changes=0)}
+            self._spine.publish(replace(entry, tables=tables))
+
     def clean_up(
-        self, cleanup: Cleanup, asked: Position | None = None, note: Note | None = None
+        self,
+        cleanup: Cleanup,
+        asked: Position | None = None,
+        note: Note | None = None,
+        asked_after: int | None = None,
     ) -> None:
         """Remove the rows that a completed snapshot did not contain, and publish that. ``asked``: where MySQL's log was
-        when the table's rows were read, as far as that is known; ``note``: of the attempt that a crash ended.
+        when the table's rows were read, as far as that is known; ``note``: of the attempt that a crash ended;
+        ``asked_after``: see ``restarted_snapshots.closed``.
         """
         newest, name = self._newest, str(cleanup.table)
         note = note or replace(self._spine.note(), cleanup=(name, cleanup.below))
@@ -135,15 +150,15 @@ class Settling:
         settled = restarted_snapshots.settled(entry.tables[name], cleanup)
         after = replace(settled, version=applied.version)
         read_after = max(cleanup.below, asked or cleanup.below)
-        gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after)
+        gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after, asked_after)
         tables, seconds = {**entry.tables, name: after}, time.monotonic() - started
         self._spine.publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
         self._awaited.forget(cleanup)
 
-    def _close_gaps(self, cleanup: Cleanup) -> None:
+    def _close_gaps(self, cleanup: Cleanup, request: Request) -> None:
         """Of a table of which there is no row, here or at the source."""
         entry = self._spine.without_changes("cleanup")
-        gaps = restarted_snapshots.closed(entry.gaps, cleanup, cleanup.below)
+        gaps = restarted_snapshots.closed(entry.gaps, cleanup, cleanup.below, request.after)
         if gaps != entry.gaps:
             self._spine.publish(replace(entry, gaps=gaps))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ingest.model import reasons
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -63,16 +64,37 @@ def settled(state: TableState, cleanup: Cleanup) -> TableState:
     return replace(state, snapshot=newest, reread=state.reread if other else None)
 
 
-def closed(gaps: Sequence[Gap], cleanup: Cleanup, read_after: Position) -> tuple[Gap, ...]:
+def closed(
+    gaps: Sequence[Gap], cleanup: Cleanup, read_after: Position, asked_after: int | None = None
+) -> tuple[Gap, ...]:
     """The gaps once a cleanup is done. ``read_after``: where MySQL's log was when its rows were read, or
-    earlier; a gap that was recorded behind that stays open.
+    earlier; a gap that was recorded behind that stays open. ``asked_after``: the batch after which the table was asked
+    for; None for a snapshot that the connector began of itself.
     """
-    return tuple(
-        replace(gap, resync=cleanup.below)
-        if gap.is_open
+
+    def is_closed(gap: Gap) -> bool:
+        if not (gap.is_open and gap.table == str(cleanup.table)):
+            return False
+        if not reasons.voids(gap.reason):
+            return gap.position is None or gap.position <= read_after
+        # Rows that were read before it was recorded may be lost themselves, and a quiet source's log stands where it
+        # stood: positions do not tell them from those that were read since. For a snapshot that nobody asked for they
+        # do, as the gap's position is not below any that was known then.
+        if asked_after is not None:
+            return gap.since <= asked_after
+        return gap.position is None or gap.position < cleanup.below
+
+    return tuple(replace(gap, resync=cleanup.below) if is_closed(gap) else gap for gap in gaps)
+
+
+def lost_rows(cleanup: Cleanup, gaps: Sequence[Gap]) -> bool:
+    """True where rows of this snapshot may be among what a gap says is lost: it was known when that was recorded."""
+    return any(
+        gap.is_open
         and gap.table == str(cleanup.table)
-        and (gap.position is None or gap.position <= read_after)
-        else gap
+        and reasons.voids(gap.reason)
+        and gap.position is not None
+        and gap.position >= cleanup.below
         for gap in gaps
     )
 

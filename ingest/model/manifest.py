@@ -122,9 +122,9 @@ class Gap:
     """Records that Kafka lost before they were applied: the half-open offset range, and why.
 
     ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
-    again, which is what closes a gap; None while it is open. ``position``: the table's newest position when the
-    gap was recorded. Reading the table again closes the gap only where MySQL was read at this position or later. ``table``: the topic's
-    name where nobody knew which table it carries.
+    again, which is what closes a gap; None while it is open. ``position``: the table's newest position when the gap was
+    recorded, a snapshot's that was known by then included. Reading the table again closes the gap only where MySQL was read
+    at this position or later. ``table``: the topic's name where nobody knew which table it carries.
     """
 
     table: str
@@ -141,6 +141,13 @@ class Gap:
     def is_open(self) -> bool:
         """True until the gap is closed: the table was read from MySQL again."""
         return self.resync is None
+
+    def makes_void(self, table: str, asked_after: int) -> bool:
+        """True where this is what a request, for a table and after a batch, may have lost its own rows by: it was asked
+        for before this was recorded.
+        """
+        older = self.since > asked_after
+        return self.is_open and self.table == table and older and reasons.voids(self.reason)
 
     @property
     def by_hand(self) -> bool:
@@ -340,9 +347,9 @@ def covers(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool
 
 
 def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
-    """True when these ranges begin exactly where the newest batch ended; new partitions anywhere."""
+    """True when these ranges begin exactly where the newest batch ended; new partitions at their first record."""
     ends = newest.ends if newest else {}
-    return all(ends.get(place, start) == start for place, (start, _) in taken.items())
+    return all(ends.get(place, 0) == start for place, (start, _) in taken.items())
 
 
 def grown(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> set[str]:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 class Reason:
     """``says``: the sentence, with ``{names}`` where the case fills something in. ``means``: for the data. ``remedy``:
     what a person does; empty where nothing has to be done. ``replays``: of a row in quarantine, whether taking it in
-    again may help. ``code``: one word for machines, of what begins a stream anew.
+    again may help. ``code``: one word for machines, of what begins a stream anew. ``voids``: of a gap, that rows which
+    were read from MySQL for an older request may be among what is missing, so that such a request does not close it.
     """
 
     says: str
@@ -25,6 +26,7 @@ class Reason:
     remedy: str = ""
     replays: bool = True
     code: str = ""
+    voids: bool = False
 
     def of(self, **named: object) -> str:
         """The sentence of one case. Raises ``KeyError`` where a name is missing."""
@@ -48,24 +50,43 @@ _DOUBTFUL = "a change may be missing, or there twice over, until the table was t
 _BY_ITSELF = "nothing: the table is taken again by itself"
 
 TOPIC_DELETED = Reason(
-    "the topic was deleted", _UNTIL_THEN, "see who deletes topics of the pipeline"
+    "the topic was deleted", _UNTIL_THEN, "see who deletes topics of the pipeline", voids=True
 )
 TOPIC_MADE_AGAIN = Reason(
-    "the topic was deleted and made again", _UNTIL_THEN, "see who deletes topics of the pipeline"
+    "the topic was deleted and made again",
+    _UNTIL_THEN,
+    "see who deletes topics of the pipeline",
+    voids=True,
 )
 END_LOST = Reason(
     "the topic ends before what was applied: its end was lost",
     _UNTIL_THEN,
     "give Kafka's topics more than one replica (`kafka.replication_factor`)",
+    voids=True,
 )
 RETENTION = Reason(
     "Kafka removed records before they were applied (retention)",
     _UNTIL_THEN,
     "keep them for longer (`kafka.retention_hours`) than the job is ever down",
+    voids=True,
+)
+WENT_BACK = Reason(
+    "the table went back to an older version, and not all that came after it comes again from its topic",
+    "rows that the source has no more may be there, and changes that waited in quarantine may be missing, until the table "
+    "was taken again",
+    "see who restores or copies folders of the lake",
+    voids=True,
+)
+UNKNOWN_BATCH = Reason(
+    "what the table holds is of no batch that the manifest knows",
+    "rows may be older or newer than those of the other tables until it was taken again",
+    "see who restores or copies folders of the lake",
+    voids=True,
 )
 LEFT_OUT = Reason(
     "the columns {columns} were left out of the lake until now",
     "the columns are NULL in existing rows until the table was taken again",
+    voids=True,
 )
 ONLY_MYSQL_KNOWS = Reason(
     "only MySQL knows {what}", "what a DDL made of existing rows is not in the lake until then"
@@ -94,10 +115,12 @@ LOG_GONE = Reason(
 MICROSECONDS = Reason(
     "rows that differ in microseconds alone were one row to an earlier version of ingest",
     "rows may be missing in a table without a key until it was taken again",
+    voids=True,
 )
 LABELS_AS_NULL = Reason(
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
     "labels may stand as NULL until the table was taken again",
+    voids=True,
 )
 DROPPED = Reason(
     "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
@@ -105,9 +128,16 @@ DROPPED = Reason(
     "`ingest resync` the table; it is not taken again by itself",
 )
 GAPS = (
-    *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, LEFT_OUT, ONLY_MYSQL_KNOWS),
-    *(ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS, LABELS_AS_NULL, DROPPED),
+    *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
+    *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS),
+    *(LABELS_AS_NULL, DROPPED),
 )
+
+
+def voids(text: str) -> bool:
+    """Whether a gap of this reason makes void what was asked for before it was recorded."""
+    return any(one.voids and one.is_in(text) for one in GAPS)
+
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.
 

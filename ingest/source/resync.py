@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import resync_path
@@ -48,7 +49,8 @@ class Request:
     """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
     the connector's notifications ended then; those of a blocking snapshot do not name the request. ``select``: what a
     blocking snapshot is to read, where Debezium's own statement would not do. ``sent``: when it was sent last, in
-    seconds since 1970.
+    seconds since 1970. ``after``: the manifest's newest batch when it was asked for; 0 where an earlier version asked.
+    ``snapshot``: the newest snapshot of the table that was settled then.
     """
 
     id: str
@@ -58,16 +60,23 @@ class Request:
     heard: int = 0
     select: str = ""
     sent: float = 0.0
+    after: int = 0
+    snapshot: Position | None = None
 
     def as_json(self) -> str:
         """The text of its file."""
-        return json.dumps({**asdict(self), "below": self.below.as_dict()})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Request:
         """The inverse."""
         found = json.loads(text)
-        return cls(**{**found, "below": Position.from_mapping(found["below"])})
+        settled = found.get("snapshot")
+        places = {
+            "below": Position.from_mapping(found["below"]),
+            "snapshot": Position.from_mapping(settled) if settled else None,
+        }
+        return cls(**{**found, **places})
 
 
 def request(
@@ -81,6 +90,8 @@ def request(
     """Ask for these tables; the running job (or the next) brings it to its end. ``anew``: the connector is to read
     their definitions from MySQL, too, which it does in a blocking snapshot alone.
     """
+    newest = Ledger(pipeline.lake.path).last()
+    states = newest.tables if newest else {}
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
@@ -104,6 +115,8 @@ def request(
                 heard,
                 selects.get(table, ""),
                 time.time(),
+                newest.batch_id if newest else 0,
+                states[str(table)].snapshot if str(table) in states else None,
             )
             for table, why in whys.items()
         ]
@@ -176,6 +189,8 @@ class Requests:
     """(id, scanned table): a signal is named by the ids of all its requests."""
     _failed: set[tuple[str, str]] = field(default_factory=set)
     """The same, of scans that read nothing."""
+    _empty: set[tuple[str, str]] = field(default_factory=set)
+    """The same, of those that found no row."""
     _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
     _begun: int = -1
@@ -285,8 +300,10 @@ class Requests:
         return (one.id, _collection(one)) in self._completed
 
     def was_empty(self, one: Request) -> bool:
-        """True when a blocking snapshot found no row."""
-        return self._scanned.get(_collection(one), (-1, False))[1]
+        """True when the connector has read all of the table and found no row."""
+        if one.kind == "BLOCKING":
+            return self._scanned.get(_collection(one), (-1, False))[1]
+        return (one.id, _collection(one)) in self._empty
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -314,6 +331,7 @@ class Requests:
     def _take(self, said: dict[str, Any], offset: int) -> None:
         more = said.get("additional_data") or {}
         good = more.get("status") in ("SUCCEEDED", "EMPTY")
+        empty = more.get("status") == "EMPTY" or more.get("total_rows_scanned") == "0"
         if said.get("aggregate_type") == "Initial Snapshot":  # so a blocking one is called, too
             if said.get("type") == "STARTED":
                 self._begun = offset
@@ -322,7 +340,6 @@ class Requests:
             elif said.get("type") == "COMPLETED":
                 self._begun, self._ended = -1, time.monotonic()
             elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
-                empty = more["status"] == "EMPTY" or more.get("total_rows_scanned") == "0"
                 self._scanned[more.get("scanned_collection", "")] = (offset, empty)
             return
         if said.get("aggregate_type") != "Incremental Snapshot":
@@ -333,8 +350,10 @@ class Requests:
         self._started.update(asked)
         if said.get("type") == "TABLE_SCAN_COMPLETED":
             # Not read: what is absent from it says nothing about the source.
-            ended = self._completed if good else self._failed
-            ended.update((one, more.get("scanned_collection", "")) for one in asked)
+            read = {(one, more.get("scanned_collection", "")) for one in asked}
+            (self._completed if good else self._failed).update(read)
+            if good:  # by the newest scan: one that was sent again may have met rows
+                self._empty = self._empty | read if empty else self._empty - read
 
     def _files(self) -> Files:
         return files_at(resync_path(self.pipeline.lake.path))

@@ -10,9 +10,11 @@ from ingest.changes.restarted_snapshots import (
     begins_again,
     closed,
     is_complete,
+    lost_rows,
     settled,
 )
 from ingest.lake.manifest.next_entry import table_states
+from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
@@ -139,6 +141,40 @@ def test_what_was_read_before_a_gap_does_not_close_it():
     assert [gap.is_open for gap in closed(gaps, cleanup, asked)] == [False, True, True]
 
 
+def test_a_gap_of_what_kafka_lost_is_closed_by_what_was_asked_for_since_whatever_the_positions():
+    lost = Gap("d.t", "p.d.t", 0, 9, 15, reasons.RETENTION.says, 101, position=Position(0, 1, 150))
+    cleanup = Cleanup(T, Position(0, 3, 400))
+    assert closed((lost,), cleanup, cleanup.below, 100) == (lost,), "asked for before it"
+    assert not closed((lost,), cleanup, cleanup.below, 101)[0].is_open
+    early = Cleanup(T, Position(0, 1, 120))
+    assert not closed((lost,), early, early.below, 101)[0].is_open, "its rows may be old"
+
+
+def test_of_a_snapshot_that_nobody_asked_for_the_position_says_whether_it_began_behind_a_gap():
+    lost = Gap("d.t", "p.d.t", 0, 9, 15, reasons.RETENTION.says, 101, position=Position(0, 1, 150))
+    for pos, is_open in ((149, True), (150, True), (151, False)):
+        cleanup = Cleanup(T, Position(0, 1, pos))
+        assert closed((lost,), cleanup, cleanup.below)[0].is_open == is_open
+        assert lost_rows(cleanup, (lost,)) == is_open
+    assert not lost_rows(Cleanup(T, Position(0, 1, 149)), (replace(lost, reason="a DDL"),))
+    assert not lost_rows(Cleanup(T, Position(0, 1, 149)), (replace(lost, resync=at(1)),))
+
+
+@pytest.mark.parametrize(
+    ("gap", "after", "void"),
+    [
+        ({}, 100, True),
+        ({}, 101, False),
+        ({"table": "d.other"}, 100, False),
+        ({"resync": Position(0, 1, 1)}, 100, False),
+        ({"reason": "a DDL"}, 100, False),
+    ],
+)
+def test_a_request_is_void_by_an_open_gap_of_its_table_that_lost_records_after_it(gap, after, void):
+    lost = Gap("d.t", "p.d.t", 0, 9, 15, reasons.RETENTION.says, 101)
+    assert replace(lost, **gap).makes_void("d.t", after) == void
+
+
 def test_a_snapshot_is_complete_only_when_the_connector_streams_beyond_it():
     cleanup = Cleanup(T, Position(0, 1, 200))
     assert not is_complete(cleanup, None)
@@ -157,3 +193,14 @@ def test_a_batch_that_is_finished_later_sees_the_schemas_of_its_first_attempt():
 def test_a_request_survives_its_text():
     request = Request("resync-1", "`a.b`.c", "INCREMENTAL", Position(1, 2, 3))
     assert Request.from_json(request.as_json()) == request
+    later = replace(request, after=7, snapshot=Position(0, 1, 2, part=2))
+    assert Request.from_json(later.as_json()) == later
+
+
+def test_a_request_of_an_earlier_version_is_older_than_every_gap():
+    text = (
+        '{"id": "resync-1", "table": "d.t", "kind": "INCREMENTAL", "below": '
+        '{"epoch": 0, "file": 1, "pos": 2, "row": 0, "part": 0}, "heard": 4, "select": "", "sent": 5.0}'
+    )
+    found = Request.from_json(text)
+    assert (found.after, found.snapshot, found.heard) == (0, None, 4)

@@ -22,6 +22,8 @@ STORED = [
     "the topic was deleted and made again",
     "the topic ends before what was applied: its end was lost",
     "Kafka removed records before they were applied (retention)",
+    "the table went back to an older version, and not all that came after it comes again from its topic",
+    "what the table holds is of no batch that the manifest knows",
     "the columns 'w', 'x' were left out of the lake until now",
     "only MySQL knows what existing rows hold in the new column 'v' and what 'a{b}' holds",
     "another server took over, and which of its first transactions had been read before is not certain",

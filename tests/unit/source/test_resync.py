@@ -111,9 +111,16 @@ def test_a_scan_that_failed_says_nothing_and_is_asked_for_again(wire, status, mo
 
 
 def test_an_empty_table_is_read_when_nothing_was_found_in_it(wire):
-    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", "EMPTY")]
+    wire.notifications = [
+        said("TABLE_SCAN_COMPLETED", "resync-a", "d.a", "EMPTY"),
+        said("TABLE_SCAN_COMPLETED", "resync-b", "d.b"),
+    ]
     wire.look()
-    assert complete(wire) == ["d.a"]
+    assert complete(wire) == ["d.a", "d.b"]
+    assert [wire.was_empty(one) for one in wire.open()] == [True, False]
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "resync-a", "d.a")]  # it was sent again
+    wire.look()
+    assert not wire.was_empty(wire.open()[0])
 
 
 def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, monkeypatch):
