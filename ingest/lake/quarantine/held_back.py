@@ -65,7 +65,8 @@ class HeldBack:
         found = found.filter(~F.col("reason").isin(hopeless))
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
-        return found.select(*_RECORD), tables
+        # A table that went back has the same records set aside once more.
+        return found.select(*_RECORD).dropDuplicates(["topic", "partition", "offset"]), tables
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""

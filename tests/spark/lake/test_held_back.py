@@ -14,6 +14,7 @@ from ingest.arrow import column_values
 from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.changes import quarantine_rows, row_images
 from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.lake.quarantine.waiting_list import waiting_list
 from ingest.model.names import quarantine_path
@@ -202,3 +203,18 @@ def test_a_row_that_is_not_there_to_remove_is_not_tried_again_and_every_other_is
     tried = {said[row.offset] for row in records.collect()}
     assert tried == set(said) - {said[0]}
     assert tables == [TableId("d", "t")]
+
+
+def test_a_record_that_is_set_aside_twice_as_its_table_went_back_is_taken_in_once(spark, lake):
+    lake.take(insert(10, 1, "v1"))
+    table = SparkTable(spark, str(lake.target.path / "d" / "t0"))
+    known = table.version()
+    with unreadable():
+        lake.take(insert(20, 2, "bad"))
+        lake.take(insert(30, 3, "v3"))
+        table.restore(known)
+        lake.target.start()
+        lake.take()
+        assert (lake.rows(), lake.waiting()) == ([(1, "v1"), (3, "v3")], 2)
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(1, "v1"), (2, "bad"), (3, "v3")], 0)
