@@ -41,12 +41,16 @@ class Published:
 
     @property
     def versions(self) -> Mapping[str, int]:
-        """How many versions each table has gained: by changes, DDL and upkeep. All of one that was made anew."""
+        """How many versions each table has gained: by changes, DDL and upkeep. All of one that was made anew, none of one
+        that went back.
+        """
         before = self.previous.tables if self.previous else {}
         found = {}
         for name, state in self.entry.tables.items():
-            then = before[name].version if name in before else -1
-            gained = state.version - then if state.version >= then else state.version + 1
+            then = before.get(name)
+            gained = state.version - (then.version if then else -1)
+            if then and gained < 0:
+                gained = 0 if state.id and state.id == then.id else state.version + 1
             if gained:
                 found[name] = gained
         return found

@@ -109,6 +109,16 @@ def test_a_gap_is_opened_once_and_closed_once():
     assert Published(None, CLOSED).opened == ()
 
 
+def test_a_table_that_went_back_has_gained_no_version_and_one_that_was_made_anew_all_of_its():
+    def at(version, id_="one"):
+        return replace(OPENED, tables={"d.t": TableState("/l/d/t", version, id=id_)})
+
+    assert Published(at(9), at(12)).versions == {"d.t": 3}
+    assert Published(at(9), at(4)).versions == {}
+    assert Published(at(9), at(4, "another")).versions == {"d.t": 5}
+    assert Published(None, at(4)).versions == {"d.t": 5}
+
+
 KINDS_OF_VALUES = (
     "VARCHAR(40)",
     "TEXT",
