@@ -7,9 +7,10 @@ module whose text says "Pure." imports nothing that has an effect (``tests/unit/
 cli, demo        the commands; a shop under traffic, two kills on purpose, and the proof
 testing          what users import in tests of their own: a MySQL in memory, its log replayed into a lake
 job              the process: Spark, the streaming query around the batches, how it ends
-start            how a job begins: ``gather_facts`` looks, ``start_decision`` decides (``where_to_go_on``:
-                 what is read and taken again), ``repair`` acts; ``upgrade`` brings over a lake that an
-                 earlier version has filled
+start            how a job begins: ``gather_facts`` looks (``look_at_table``: what a table holds, by its own
+                 log), ``start_decision`` decides (``ahead_of_manifest``: what is finished or undone;
+                 ``where_to_go_on``: what is read and taken again), ``repair`` acts; ``upgrade`` brings over
+                 a lake that an earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
                  path, ``readers`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
                  parts them at each DDL and TRUNCATE, ``table_applier`` brings them to the tables

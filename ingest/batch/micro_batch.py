@@ -110,7 +110,7 @@ class Batches:
         self._tell = published
         self._committer = committer
         self._again = Retaking(pipeline, requests, binlog)
-        self._definitions = Definitions(pipeline, schemas)
+        self.definitions = Definitions(pipeline, schemas)
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
@@ -132,7 +132,7 @@ class Batches:
         self._settling = Settling(
             self,
             self._applier,
-            self._definitions,
+            self.definitions,
             Awaited(lambda table: log.ends([pipeline.topic(table)])),
             requests,
             self._again,
@@ -174,7 +174,7 @@ class Batches:
         """
         watch, started_at = Stopwatch(), datetime.now(timezone.utc)
         reached("batch_started", note.batch_id)
-        seen = self._definitions.in_force(note, self.newest)
+        seen = self.definitions.in_force(note, self.newest)
         watch.done("schemas")
         try:
             request = ReadRequest(
@@ -335,7 +335,7 @@ class Batches:
         assert self.newest is not None
         role, text = Role.QUARANTINE, note.as_json()
         identity = self._identity(role, note.checkpoint_id, note.batch_id, text)
-        known = {*map(TableId.parse, self.newest.tables), *self.streamed()}
+        known = {*map(TableId.parse, self.newest.tables), *self.definitions.streamed().versions}
         tables = {self.pipeline.topic(table): str(table) for table in known}
         return dropping.give_up(self, self._held, what, identity, tables)
 
@@ -349,20 +349,19 @@ class Batches:
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
-        self._applier.create_missing(self._definitions.readable()[0])
+        self._applier.create_missing(self.definitions.readable()[0])
 
     def barred(self) -> frozenset[str]:
         """Tables that a policy holds before a DDL, by what the lake has applied."""
-        _, barriers = self._definitions.governed(self.newest)
+        _, barriers = self.definitions.governed(self.newest)
         return frozenset(map(str, barriers))
 
-    def streamed(self) -> frozenset[TableId]:
-        """All tables that the schema-change topic names."""
-        return frozenset(self._definitions.streamed().versions)
-
     def rewind(self, entry: Entry) -> None:
-        """Publish where topics go on from now, without any change."""
-        self.publish(entry.without_changes("rewind", self._next, self._committer.term))
+        """Publish where topics go on from now, without any change. ``entry``: under its own number, where that is beyond
+        the newest one's.
+        """
+        number = max(self._next, entry.batch_id)
+        self.publish(entry.without_changes("rewind", number, self._committer.term))
 
     def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
         """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""

@@ -156,7 +156,7 @@ class Streaming:
             places,
             from_beginning=from_beginning,
             barred=batches.barred(),
-            streamed=batches.streamed(),
+            catalog=batches.definitions.streamed(),
             failed=self._failures.tables,
         )
         published = batches.newest.versions if batches.newest else {}

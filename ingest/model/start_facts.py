@@ -91,6 +91,8 @@ class CheckpointFacts:
     """Where its newest logged batch ends; None when there is none."""
     problem: str = ""
     """What is torn or missing in it, in words; empty when it is whole."""
+    begins: Mapping[Place, int] | None = None
+    """Where the batch begins with which it would go on: the newest logged one, unless that is over."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,22 @@ class Foreign:
     version: int
     operation: str
     restored_to: int | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a table holds, as its own log says: the batch of ours that made it so, in the commit of version ``since`` and in
+    those up to ``version``, which change no row; 0 where none did, None where the log does not say any more.
+    """
+
+    version: int
+    since: int
+    batch: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True for a table that was made, and nothing more."""
+        return self.batch == 0 or self.version == 0
 
 
 @dataclass(frozen=True)
@@ -116,6 +134,41 @@ class LakeFacts:
     note: Note | None = None
     """The note of our newest commit."""
     foreign: Foreign | None = None
+    known: int = -1
+    """Its newest version that the manifest knows; -1 for none."""
+    ours: int = -1
+    """Its newest version that is of a batch of ours, where somebody has restored it since; -1 where nobody has."""
+    back: Held | None = None
+    """What it holds, where that is not what the manifest says, but something of before: it was restored, its folder is an
+    older copy, or its last commits are lost."""
+    unlike: bool = False
+    """Whether the version that the manifest knows is another one now: versions that were lost are made again under their
+    numbers."""
+    cleaned: bool = False
+    """Whether one of these commits removed what a completed snapshot did not contain."""
+    torn: str = ""
+    """Which of its commits is cut off or empty, in words: then nothing else is known of it."""
+
+    @property
+    def held(self) -> Held | None:
+        """What it holds, where it went back; None where it holds what the manifest says, or more."""
+        to = self.foreign.restored_to if self.foreign else None
+        return self.back or (None if to is None else Held(to, to))
+
+    @property
+    def is_copy(self) -> bool:
+        """True where it went back and no RESTORE says so."""
+        return self.back is not None and self.foreign is None
+
+    def has_all_of(self, entry: Entry) -> bool:
+        """Of one that went back: whether it holds all of a batch. By the batch's number, too: versions that were made
+        again after a table went back have the numbers of others.
+        """
+        held, state = self.held, entry.tables.get(self.name)
+        if held is None or state is None or state.version > held.version:
+            return False
+        same = not (self.id and state.id) or self.id == state.id
+        return same and (held.batch is None or entry.batch_id <= held.batch)
 
 
 @dataclass(frozen=True)
@@ -136,11 +189,18 @@ class StartFacts:
     checkpoint: CheckpointFacts
     newest: Entry | None
     history: Sequence[Entry]
-    """Of the manifest: the newest batch, and the newest of which a restored table still holds all."""
+    """Of the manifest: the newest batch, and for each table that went back the newest of which it still holds all, with
+    the replays since."""
     lake: Sequence[LakeFacts]
     kafka: Mapping[Place, KafkaFacts]
     topic_of: Mapping[str, str]
     """Table name to its topic."""
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """The same of the tables that the source has, as far as the connector has told, and that the pipeline file takes."""
+    pinned: Mapping[str, Position] = field(default_factory=dict)
+    """Table name to the position of its newest snapshot that the connector has told of."""
+    unrestorable: frozenset[tuple[str, int]] = frozenset()
+    """Tables (path) and versions that they could not be brought back to."""
     from_beginning: bool = False
     failed: frozenset[str] = frozenset()
     """Tables that this run has tried: what was the reason is not mended yet."""

@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import other_writers
-from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.delta.table_handle import TableHandle
-from ingest.lake.files.storage import Storage
+from ingest.lake.files.storage import Files, Storage
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, Place
-from ingest.model.names import (
-    INTERNAL_FOLDER,
-    SOURCE_PROPERTIES,
-    Marker,
-    app_id_parts,
-    checkpoint_path,
-    quarantine_path,
-    table_folder,
-)
+from ingest.model.manifest import Entry, Place, offsets_from_json
+from ingest.model.names import INTERNAL_FOLDER, checkpoint_path, quarantine_path, table_folder
 from ingest.model.offset_log import offsets_from_log
+from ingest.model.position import Position
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.model.topics import TableId, captured
+from ingest.schema.catalog import Catalog
+from ingest.start.look_at_table import look
+
+NOTHING_TOLD: Final = Catalog()
 
 _BLOCK = 200
 """Rows of the manifest that are read together."""
@@ -45,24 +40,26 @@ def gather(
     *,
     from_beginning: bool = False,
     barred: frozenset[str] = frozenset(),
-    streamed: Collection[TableId] = (),
+    catalog: Catalog = NOTHING_TOLD,
     failed: frozenset[str] = frozenset(),
 ) -> StartFacts:
     """Look at everything once. ``kafka``: the topics as they are now (``broker.partitions``). ``barred``:
-    tables that a policy holds before a DDL. ``streamed``: all that the schema-change topic names.
+    tables that a policy holds before a DDL. ``catalog``: all that the schema-change topic has told of tables.
     """
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
-    lake = [*_tables(spark, pipeline, newest), *_own(spark, pipeline)]
+    lake = [*_tables(spark, pipeline, ledger, newest), *_own(spark, pipeline, ledger, newest)]
     return StartFacts(
         pipeline=pipeline.name,
         shape=shape(pipeline),
         checkpoint=checkpoint_facts(Storage(spark, checkpoint_path(pipeline.lake.path))),
         newest=newest,
-        history=_history(ledger, lake),
+        history=history(ledger, lake),
         lake=lake,
         kafka=kafka,
-        topic_of=topics_of(pipeline, newest, streamed),
+        topic_of=topics_of(pipeline, newest, catalog.versions),
+        taken=taken(pipeline, [version.table for version in catalog.current()]),
+        pinned=pinned(catalog),
         from_beginning=from_beginning,
         failed=failed,
         barred=barred,
@@ -75,22 +72,19 @@ def gather(
     )
 
 
-def _history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
-    """The newest batch, and for each table that was restored the newest one of which it still holds all: a lake
-    of a batch a second has a million rows of them within two weeks.
+def history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
+    """The newest batch, and for each table that went back the newest one of which it still holds all, with the replays
+    since: a lake of a batch a second has a million rows of them within two weeks.
     """
     found = block = ledger.entries(1)
-    sought = {
-        one.name: one.foreign.restored_to
-        for one in lake
-        if one.foreign and one.foreign.restored_to is not None
-    }
+    sought = [one for one in lake if one.held is not None]
     while block and sought:
         for entry in block:
-            held = {name: state.version for name, state in entry.tables.items()}
-            here = [name for name, to in sought.items() if name in held and held[name] <= to]
-            found = [*found, entry] if here else found
-            sought = {name: to for name, to in sought.items() if name not in here}
+            here = [one for one in sought if one.has_all_of(entry)]
+            sought = [one for one in sought if one not in here]
+            replayed = entry.kind == "replay" and bool(sought)
+            if entry is not found[0] and (here or replayed):
+                found = [*found, entry]
         block = ledger.entries(_BLOCK, below=block[-1].batch_id)
     return found
 
@@ -119,26 +113,43 @@ def topics_of(
     return found | {name: topic for name, topic in more.items() if topic in unknown}
 
 
-def checkpoint_facts(checkpoint: Storage) -> CheckpointFacts:
+def taken(pipeline: Pipeline, current: Collection[TableId]) -> dict[str, str]:
+    """Table name to topic, for those of the source's tables that the pipeline file takes."""
+    return {str(t): pipeline.topic(t) for t in captured(current, pipeline.source.tables)}
+
+
+def pinned(catalog: Catalog) -> dict[str, Position]:
+    """Table name to the position of its newest snapshot, for those of the source's tables that have one."""
+    here = [version.table for version in catalog.current()]
+    found = {table: max(catalog.snapshots(table), default=None) for table in here}
+    return {str(table): at for table, at in found.items() if at is not None}
+
+
+def checkpoint_facts(checkpoint: Files) -> CheckpointFacts:
     """What is in the checkpoint folder, and what is torn or missing there."""
     identity = (checkpoint.read(IDENTITY_FILE) or "").split()
     offsets = sorted(int(name) for name in checkpoint.names("offsets") if name.isdigit())
     commit_log = sorted(int(name) for name in checkpoint.names("commits") if name.isdigit())
     if len(identity) != 3:
         return CheckpointFacts(batches=len(offsets))
-    ends, problem = None, ""
+    ends, begins, problem = None, None, ""
     for number in offsets[-2:]:
         text = checkpoint.read(f"offsets/{number}")
         if not _is_whole(text, 1):
             problem = f"its offset log for batch {number} is torn"
             break
-        ends = offsets_from_log(text or "")
+        begins, ends = ends, offsets_from_log(text or "")
     if offsets and not problem:
         problem = _gaps(checkpoint, offsets, commit_log)
-    return CheckpointFacts(identity[1], identity[0], identity[2], len(offsets), ends, problem)
+    if offsets and not problem:
+        first = (checkpoint.read("sources/0/0") or "").partition("\n")[2]
+        begins = ends if offsets[-1] in commit_log else begins or offsets_from_json(first)
+    return CheckpointFacts(
+        identity[1], identity[0], identity[2], len(offsets), ends, problem, begins
+    )
 
 
-def _gaps(checkpoint: Storage, offsets: list[int], commit_log: list[int]) -> str:
+def _gaps(checkpoint: Files, offsets: list[int], commit_log: list[int]) -> str:
     newest = offsets[-1]
     if not _is_whole(checkpoint.read("metadata"), 0):
         return "its metadata file is missing or torn"
@@ -165,7 +176,9 @@ def _is_whole(text: str | None, skipped: int) -> bool:
         return False
 
 
-def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> list[LakeFacts]:
+def _tables(
+    spark: SparkSession, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
+) -> list[LakeFacts]:
     known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
     root = Storage(spark, pipeline.lake.path)
     folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
@@ -180,50 +193,16 @@ def _tables(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> li
     found = []
     for folder in sorted(folders):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
-        name = names.get(folder)
-        facts = _look(SparkTable(spark, path), name, pipeline, newest)
+        facts = look(SparkTable(spark, path), names.get(folder), pipeline, ledger, newest)
         if facts is not None:
             found.append(facts)
     return found
 
 
-def _own(spark: SparkSession, pipeline: Pipeline) -> list[LakeFacts]:
+def _own(
+    spark: SparkSession, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
+) -> list[LakeFacts]:
     """Quarantine may hold a torn batch's part before any table does."""
     table = SparkTable(spark, quarantine_path(pipeline.lake.path))
-    facts = _look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline, None)
+    facts = look(table, f"{INTERNAL_FOLDER}/quarantine", pipeline, ledger, newest)
     return [facts] if facts and facts.version is not None else []
-
-
-def _look(
-    table: SparkTable, name: str | None, pipeline: Pipeline, newest: Entry | None
-) -> LakeFacts | None:
-    if not table.exists():
-        return LakeFacts(name, table.path, None) if name else None
-    name = name or next(filter(None, map(table.property_of, SOURCE_PROPERTIES)), None)
-    if name is None:
-        return None  # somebody else's table below our root: none of our business
-    state = newest.tables.get(name) if newest else None
-    # Without Spark where it can be: a hundred tables take two seconds, and minutes cold (docs/performance.md).
-    log: TableHandle = within_reach(table, pipeline.lake.path) or table
-    version = log.version()
-    known = state.version if state else -1
-    if name.startswith(f"{INTERNAL_FOLDER}/"):
-        known = max(known, version - 8)  # a batch adds one version to it, a take-over another
-    happened = other_writers.since(log, known)
-    # Commits that the manifest knows are of batches that are published; only those after it say more.
-    left = table.markers() if happened.markers is None else happened.markers
-    markers = furthest(pipeline.name, left)
-    return LakeFacts(name, table.path, version, log.id(), markers, happened.note, happened.foreign)
-
-
-def furthest(pipeline: str, left: Mapping[str, int]) -> dict[tuple[str, str], Marker]:
-    """(checkpoint id, role) to the marker of ours that is furthest on, whoever made it: in the quarantine several tables
-    have one of each. ``left``: app id to ``txnVersion``.
-    """
-    found = dict[tuple[str, str], Marker]()
-    for app, version in left.items():
-        parts = app_id_parts(app)
-        if parts and parts[0] == pipeline:
-            of, marker = (parts[1], parts[3]), Marker.parse(version)
-            found[of] = max(found.get(of, marker), marker, key=lambda one: one.place)
-    return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.batch.micro_batch import Batches
@@ -27,8 +30,9 @@ def mended(
 
     Raises :class:`IngestError` (``E-START-REFUSED``) when going on could lose or repeat changes.
     """
+    tables = _Tables(spark)
     while True:
-        facts = look()
+        facts = replace(look(), unrestorable=frozenset(tables.unrestorable))
         decision = decide(facts)
         if isinstance(decision, Refuse):
             raise IngestError(
@@ -45,9 +49,8 @@ def mended(
         if decision.finish is not None:
             batches.finish(decision.finish)
             continue
-        for path, version in decision.restore:
-            SparkTable(spark, path).restore(version)
-        if decision.restore:
+        if decision.restore and decision.entry is None:  # what is beyond the manifest
+            tables.restore(decision.restore)
             continue
         if upgrade is not None:
             doubtful = upgrade.entry(facts)
@@ -57,4 +60,33 @@ def mended(
             upgrade.done()
         if decision.entry is not None:
             batches.rewind(decision.entry)
+        if decision.restore:
+            tables.restore(decision.restore)
+            continue
         return decision, facts
+
+
+@dataclass
+class _Tables:
+    """Brings tables (path) back to versions. ``unrestorable``: what was not possible, so that it is decided upon without."""
+
+    session: SparkSession
+    unrestorable: set[tuple[str, int]] = field(default_factory=set)
+    _done: set[tuple[str, int]] = field(default_factory=set)
+
+    def restore(self, wanted: Sequence[tuple[str, int]]) -> None:
+        """Each once: what is asked for again was of no use."""
+        for place in wanted:
+            if place in self._done or not self._is_restored(*place):
+                self.unrestorable.add(place)
+            self._done.add(place)
+
+    def _is_restored(self, path: str, version: int) -> bool:
+        """False where that version's log or files are gone, or no commit came of it."""
+        table = SparkTable(self.session, path)
+        before = table.version()
+        try:
+            table.restore(version)
+        except (PySparkException, Py4JJavaError):
+            return False
+        return table.version() == before + 1

@@ -7,16 +7,19 @@ there, and whether a topic is still the same one). ``gather_facts`` gathers them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ingest.model.manifest import Entry, Place
-from ingest.model.start_facts import Note, StartFacts
+from ingest.lake.manifest import next_entry
+from ingest.model.manifest import Entry
+from ingest.model.start_facts import LakeFacts, Note, StartFacts
+from ingest.start import ahead_of_manifest
 from ingest.start.where_to_go_on import where_to_go_on
 
 
 @dataclass(frozen=True)
 class Start:
-    """What to do, in this order: finish a torn batch, set topics back or forward, then stream.
+    """What to do, in this order: finish a torn batch, set topics back or forward, bring tables back, then stream.
 
     ``finish``: the batch of which some tables hold their part and the manifest has no row.
     ``entry``: the manifest as it is to be before streaming, None when it is right as it stands.
@@ -30,7 +33,8 @@ class Start:
     because: tuple[str, ...] = ()
     resync: tuple[str, ...] = ()
     restore: tuple[tuple[str, int], ...] = ()
-    """Tables (path) to bring to a published version first: they stand between two."""
+    """Tables (path) to bring to a published version, one commit each: they stand between two, or hold what the manifest
+    does not know. ``entry`` says already that they are there. Then it is decided anew."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +50,22 @@ Decision = Start | Refuse
 
 def decide(facts: StartFacts) -> Decision:
     """The one place that says how a run begins."""
-    refusal = _stranger(facts) or _other_writer(facts)
+    refusal = _stranger(facts) or _cut_off(facts) or _other_writer(facts) or _unexplained(facts)
     if refusal:
         return refusal
-    torn = _torn(facts)
-    if isinstance(torn, Refuse):
-        return torn
-    if torn is not None:
-        # A table that was restored in the middle of it is brought back first: what is finished now
-        # would hide that it ever happened.
-        undo = tuple((lake.path, lake.foreign.version - 1) for lake in facts.lake if lake.foreign)
-        if undo:
-            return Start(restore=undo, because=("undoing a RESTORE in the middle of a batch",))
-        # Finished first, under its own identity and ranges; then the rest is decided anew.
-        lost = [place for place, (start, _) in torn.ranges.items() if _is_lost(facts, place, start)]
-        if not lost:
-            return Start(finish=torn, because=(f"finishing batch {torn.batch_id}, which was torn",))
+    beyond = ahead_of_manifest.ahead(facts)
+    if beyond:
+        torn = ahead_of_manifest.may_be_finished(facts, beyond)
+        first = _finishing(facts, beyond, torn) if torn else _undoing(facts, beyond)
+        if first is not None:
+            return first
     if facts.newest is None:
         return _first(facts)
     decided = where_to_go_on(facts, facts.newest)
     entry = decided.as_entry(facts.newest)
     # Who asks for the beginning gets a row that says so, also where every topic stands there already.
-    changed = entry != facts.newest if facts.from_beginning else decided.changes(facts.newest)
-    problem = _cannot_resume(facts)
+    changed = facts.from_beginning or decided.changes(facts.newest)
+    problem = _cannot_resume(facts, facts.newest)
     fresh = facts.checkpoint.id is not None and not facts.checkpoint.batches
     return Start(
         entry=entry if changed else None,
@@ -77,6 +74,37 @@ def decide(facts: StartFacts) -> Decision:
         resync=decided.resync,
         restore=decided.restore,
     )
+
+
+def _finishing(facts: StartFacts, beyond: Sequence[LakeFacts], torn: Note) -> Start:
+    """Finished first, under its own identity and ranges; then the rest is decided anew."""
+    undo = ahead_of_manifest.restored_meanwhile(facts, beyond)
+    if undo:
+        return Start(restore=undo, because=("undoing a RESTORE in the middle of a batch",))
+    return Start(finish=torn, because=(f"finishing batch {torn.batch_id}, which was torn",))
+
+
+def _undoing(facts: StartFacts, beyond: Sequence[LakeFacts]) -> Start | Refuse | None:
+    """What is beyond the manifest goes; None once it has, or where its tables are taken again."""
+    newest, known = ahead_of_manifest.newest_batch(facts), ahead_of_manifest.published(facts)
+    older = any(lake.note and lake.note.batch_id > known + 1 for lake in beyond)
+    why = (
+        f"the manifest is older than the tables (its newest batch is {known}, they hold some up to {newest}): it is a copy "
+        "from a backup, or of a running lake"
+        if older
+        else f"batch {newest} was torn and cannot be finished"
+    )
+    stuck = ahead_of_manifest.cannot_be_undone(facts, beyond)
+    if stuck is not None:
+        return Refuse(
+            f"{why}, and {stuck.name} cannot be brought back to what it held before",
+            "bring `_ingest` and the tables back from one copy, or start over in another `lake.path`"
+            if ahead_of_manifest.is_quarantine(stuck)
+            else f"move {stuck.path} away; the next run fills a new one from Kafka",
+        )
+    undo = ahead_of_manifest.to_undo(facts, beyond)
+    said = f"{why}; setting the tables back to batch {known}, what came after it is read again"
+    return Start(restore=undo, because=(said,)) if undo else None
 
 
 def _stranger(facts: StartFacts) -> Refuse | None:
@@ -114,7 +142,7 @@ def _other_writer(facts: StartFacts) -> Refuse | None:
     for lake in facts.lake:
         if lake.foreign and lake.foreign.restored_to is None:
             state = facts.newest.tables.get(lake.name) if facts.newest else None
-            known = state.version if state else lake.foreign.version - 1
+            known = min(state.version if state else lake.foreign.version, lake.foreign.version - 1)
             return Refuse(
                 f"{lake.name} was changed by another writer ({lake.foreign.operation}, version "
                 f"{lake.foreign.version}; ours is version {known})",
@@ -132,45 +160,42 @@ def _other_writer(facts: StartFacts) -> Refuse | None:
     return None
 
 
-def _torn(facts: StartFacts) -> Note | Refuse | None:
-    """The one batch beyond the manifest, from the notes of the tables that hold part of it."""
-    published = facts.newest.batch_id if facts.newest else 0
-    ahead = [
-        lake
-        for lake in facts.lake
-        if any(marker.batch > published for marker in lake.markers.values())
-    ]
-    if not ahead:
-        return None
-    for lake in ahead:
-        if lake.note is None or lake.note.batch_id != published + 1:
+def _cut_off(facts: StartFacts) -> Refuse | None:
+    for lake in facts.lake:
+        if lake.torn:
             return Refuse(
-                f"{lake.name} holds a commit beyond batch {published}, the manifest's newest, that "
-                "does not say what it is",
+                f"{lake.name} has a commit that is no whole one ({lake.torn}), as after a power cut or in a copy that was "
+                "made of a running lake; what was in it is not known",
+                f"move {lake.path} away; the next run fills a new one from Kafka, or takes the table again where Kafka no "
+                "longer has all of it",
+            )
+    return None
+
+
+def _unexplained(facts: StartFacts) -> Refuse | None:
+    for lake in ahead_of_manifest.ahead(facts):
+        if lake.note is None:
+            return Refuse(
+                f"{lake.name} holds a commit beyond batch {ahead_of_manifest.published(facts)}, the manifest's newest, "
+                "that does not say what it is",
                 f"RESTORE TABLE delta.`{lake.path}` to its version before that, then run again",
             )
-    return ahead[0].note
-
-
-def _is_lost(facts: StartFacts, place: Place, start: int) -> bool:
-    now = facts.kafka.get(place)
-    return now is None or now.earliest > start or now.end < start
+    return None
 
 
 def _first(facts: StartFacts) -> Start:
-    if (
-        facts.checkpoint.id
-        and not facts.checkpoint.problem
-        and facts.shape == facts.checkpoint.shape
-    ):
-        return Start(resume=True)
-    return Start()
+    """Before the manifest's first row. It begins with one of gaps, where a topic's beginning is gone already."""
+    nothing = next_entry.before_the_first(facts.checkpoint.id or "")
+    decided = where_to_go_on(facts, nothing)
+    if decided.changes(nothing):
+        entry, because = decided.as_entry(nothing), decided.because
+        return Start(entry=entry, because=because, resync=decided.resync)
+    return Start(resume=not _cannot_resume(facts, nothing))
 
 
-def _cannot_resume(facts: StartFacts) -> str:
+def _cannot_resume(facts: StartFacts, newest: Entry) -> str:
     """Why Spark's checkpoint cannot go on, in words; empty when it can."""
-    checkpoint, newest = facts.checkpoint, facts.newest
-    assert newest is not None
+    checkpoint = facts.checkpoint
     if checkpoint.id is None:
         return "the checkpoint is gone; resuming from the manifest"
     if checkpoint.problem:
@@ -179,8 +204,9 @@ def _cannot_resume(facts: StartFacts) -> str:
         return "the checkpoint is not the one the manifest knows; resuming from the manifest"
     if checkpoint.shape != facts.shape:
         return "`dedup` has changed, so the stream's state starts anew; resuming from the manifest"
-    ends = checkpoint.ends or {}
-    behind = [place for place, end in newest.ends.items() if ends.get(place, 0) < end]
-    if behind:
+    ends, begins = checkpoint.ends or {}, checkpoint.begins or {}
+    if any(ends.get(place, 0) < end for place, end in newest.ends.items()):
         return "the checkpoint is older than the manifest; resuming from the manifest"
+    if any(newest.ends.get(place, 0) < at for place, at in begins.items()):
+        return "the checkpoint is ahead of the manifest; resuming from the manifest"
     return ""

@@ -77,6 +77,8 @@ class Upgrade:
         done, changed = self._is_done(), False
         for lake in facts.lake:
             restored = lake.foreign.version if lake.foreign else 0
+            if lake.is_copy:  # of before the upgrade, perhaps
+                restored = lake.version or 0
             place = (lake.path, restored)
             if lake.version is None or place in self._looked or (done and not restored):
                 continue

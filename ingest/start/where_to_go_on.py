@@ -7,108 +7,24 @@ policy lets go, which sets them back, too; and only then is it asked whether Kaf
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
-from ingest.model.start_facts import KafkaFacts, LakeFacts, StartFacts
-
-
-@dataclass(frozen=True)
-class Decided:
-    """What is decided so far. ``offsets``: where each partition goes on; ``marks``, ``tables`` and ``gaps``: as the
-    manifest is to have them. ``because``: sentences for a person, in the order of the decisions. ``resync``: tables to
-    take again. ``restore``: tables (path) to bring to a published version first. ``batch``: the row's own number.
-    """
-
-    batch: int
-    offsets: Mapping[Place, int]
-    marks: Mapping[Place, HighWater]
-    tables: Mapping[str, TableState]
-    gaps: tuple[Gap, ...]
-    because: tuple[str, ...] = ()
-    resync: tuple[str, ...] = ()
-    restore: tuple[tuple[str, int], ...] = ()
-
-    @classmethod
-    def as_published(cls, newest: Entry) -> Decided:
-        """Nothing yet: as the manifest's newest row says."""
-        tables, marks = dict(newest.tables), dict(newest.high_water)
-        return cls(newest.batch_id + 1, newest.ends, marks, tables, newest.gaps)
-
-    def mark(self, place: Place) -> HighWater:
-        """What of a partition is applied."""
-        return self.marks.get(place, HighWater())
-
-    def of_topic(self, topic: str) -> list[Place]:
-        """Its partitions that were read before."""
-        return [place for place in self.offsets if place[0] == topic]
-
-    def reading_from(self, offsets: Mapping[Place, int]) -> Decided:
-        """These partitions go on there."""
-        return replace(self, offsets={**self.offsets, **offsets})
-
-    def with_marks(self, marks: Mapping[Place, HighWater]) -> Decided:
-        """What of these partitions is applied."""
-        return replace(self, marks={**self.marks, **marks})
-
-    def with_table(self, name: str, state: TableState) -> Decided:
-        """A table is so."""
-        return replace(self, tables={**self.tables, name: state})
-
-    def without_table(self, name: str) -> Decided:
-        """The lake has no such table."""
-        return replace(self, tables={n: s for n, s in self.tables.items() if n != name})
-
-    def since(self, sentence: str) -> Decided:
-        """Why, in words."""
-        return replace(self, because=(*self.because, sentence))
-
-    def taking_again(self, gaps: Iterable[Gap]) -> Decided:
-        """Gaps that are recorded and said, and whose tables are taken again, each once. Where only the topic is known,
-        nothing can be, and the gap stays open.
-        """
-        found = tuple(gaps)
-        said = [f"{gap.table}: {gap.reason}; {_and_then(gap)}" for gap in found]
-        tables = dict.fromkeys((*self.resync, *(gap.table for gap in found if gap.of)))
-        return replace(
-            self,
-            gaps=(*self.gaps, *found),
-            because=(*self.because, *said),
-            resync=tuple(tables),
-        )
-
-    def as_entry(self, newest: Entry) -> Entry:
-        """The manifest's row that says so."""
-        return replace(
-            newest,
-            offsets={place: (end, end) for place, end in self.offsets.items()},
-            high_water=self.marks,
-            tables=self.tables,
-            gaps=self.gaps,
-        )
-
-    def changes(self, newest: Entry) -> bool:
-        """Whether the manifest does not say so already."""
-        before = Decided.as_published(newest)
-        now = replace(self, because=(), resync=(), restore=())
-        return now != before
-
-
-def _and_then(gap: Gap) -> str:
-    return "taking the table again" if gap.of else "which table that topic carries is not known"
+from ingest.model.manifest import Entry, Gap, HighWater, Place
+from ingest.model.start_facts import KafkaFacts, StartFacts
+from ingest.start import ahead_of_manifest, going_back
+from ingest.start.decided import Decided, gap_of
 
 
 def where_to_go_on(facts: StartFacts, newest: Entry) -> Decided:
     """The whole of it, in the one order that is right (see above)."""
-    published = Decided.as_published(newest)
+    published = Decided.as_published(newest, ahead_of_manifest.newest_batch(facts))
     named = _with_gaps_named(facts, published)
     as_they_are = _as_the_tables_are(facts, named)
     released = _released(facts, as_they_are)
-    if facts.from_beginning:
-        return _from_the_beginning(facts, released)
-    return _over_gaps(facts, released)
+    over_gaps = _over_gaps(facts, _over_beginnings_lost(facts, released))
+    return _from_the_beginning(facts, over_gaps) if facts.from_beginning else over_gaps
 
 
 def _with_gaps_named(facts: StartFacts, decided: Decided) -> Decided:
@@ -127,7 +43,7 @@ def _with_gaps_named(facts: StartFacts, decided: Decided) -> Decided:
 
 def _names(facts: StartFacts) -> dict[str, str]:
     """Topic to table name."""
-    return {topic: name for name, topic in facts.topic_of.items()}
+    return {topic: name for name, topic in {**facts.taken, **facts.topic_of}.items()}
 
 
 def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
@@ -135,61 +51,20 @@ def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
     that the pipeline file does not take any more are forgotten: whoever has moved one away wants it gone.
     """
     for lake in facts.lake:
-        topic = facts.topic_of.get(lake.name)
-        stands = lake.version is not None and lake.foreign is None
-        if stands or topic is None or lake.name not in decided.tables:
+        topic = {**facts.taken, **facts.topic_of}.get(lake.name)
+        known = lake.name in decided.tables
+        if topic is None or not (known or lake.back):
             continue
-        then = _restored_entry(facts.history, lake) if lake.foreign else None
         if lake.version is None and lake.name in facts.untaken:
             # Where its topic was read up to stays: what Kafka still has of it is not applied again.
             decided = decided.without_table(lake.name).since(
                 f"{lake.name} is gone from the lake, and `source.tables` does not take it any more: it is forgotten"
             )
-        elif then is None:
-            decided = _filled_again(decided, lake, topic)
-        else:
-            decided = _set_back(decided, lake, topic, then)
+        elif lake.version is None or lake.held is not None:
+            decided = going_back.as_it_holds(facts, decided, lake, topic)
+        elif ahead_of_manifest.is_ahead(facts, lake):  # and cannot be brought back
+            decided = going_back.taken_again(facts, decided, lake, topic)
     return decided
-
-
-def _filled_again(decided: Decided, lake: LakeFacts, topic: str) -> Decided:
-    places = decided.of_topic(topic)
-    return (
-        decided.without_table(lake.name)
-        .since(f"{lake.name} is gone from the lake; filling it again")
-        .reading_from(dict.fromkeys(places, 0))
-        .with_marks(dict.fromkeys(places, HighWater()))
-    )
-
-
-def _set_back(decided: Decided, lake: LakeFacts, topic: str, then: Entry) -> Decided:
-    """To ``then``, the newest batch of which the restored table still holds all."""
-    assert lake.foreign is not None
-    places, state = decided.of_topic(topic), then.tables[lake.name]
-    back = (
-        decided.with_table(lake.name, replace(state, version=lake.version or 0, changes=0))
-        .since(
-            f"{lake.name} was restored to an older version; applying again what came after "
-            f"batch {then.batch_id}"
-        )
-        .reading_from({place: then.ends.get(place, 0) for place in places})
-        .with_marks({place: then.high_water.get(place, HighWater()) for place in places})
-    )
-    if state.version == lake.foreign.restored_to:
-        return back
-    return replace(back, restore=(*back.restore, (lake.path, state.version)))
-
-
-def _restored_entry(history: Sequence[Entry], lake: LakeFacts) -> Entry | None:
-    """The newest batch of which a restored table still holds all."""
-    assert lake.foreign is not None
-    to = lake.foreign.restored_to
-    found = [
-        entry
-        for entry in history
-        if lake.name in entry.tables and to is not None and entry.tables[lake.name].version <= to
-    ]
-    return max(found, key=lambda entry: entry.batch_id, default=None)
 
 
 def _released(facts: StartFacts, decided: Decided) -> Decided:
@@ -201,7 +76,7 @@ def _released(facts: StartFacts, decided: Decided) -> Decided:
         if name not in facts.barred:
             decided = _let_go_on(decided, name, topic)
         if "add_column" not in ignored:
-            decided = _with_columns_left_out(decided, name, topic)
+            decided = _with_columns_left_out(facts, decided, name, topic)
         if "drop_column" not in ignored:
             decided = _without_columns_kept(decided, name)
     return decided
@@ -239,14 +114,14 @@ def _where_it_waits(decided: Decided, topic: str) -> dict[Place, int]:
     return {place: min(decided.offsets[place], decided.mark(place).offset) for place in places}
 
 
-def _with_columns_left_out(decided: Decided, name: str, topic: str) -> Decided:
+def _with_columns_left_out(facts: StartFacts, decided: Decided, name: str, topic: str) -> Decided:
     """Columns that a policy left out come into the lake; only MySQL has what existing rows hold there."""
     state = decided.tables[name]
     if not state.left_out:
         return decided
     reason = reasons.LEFT_OUT.of(columns=_listed(state.left_out))
     at = decided.offsets.get((topic, 0), 0)
-    gap = Gap(name, topic, 0, at, at, reason, decided.batch)
+    gap = gap_of(facts, decided, name, (topic, 0), reason, end=at)
     return decided.with_table(name, replace(state, left_out=())).taking_again([gap])
 
 
@@ -264,8 +139,8 @@ def _listed(columns: Sequence[str]) -> str:
 
 
 def _from_the_beginning(facts: StartFacts, decided: Decided) -> Decided:
-    """Every topic is read from its first record that is still there; what is applied stays applied. That is what was
-    asked for, so it is said first.
+    """Every topic is read from its first record that is still there; what is applied stays applied, and what is lost is
+    a gap by now. That is what was asked for, so it is said first.
     """
     said = ("reading every topic again from its beginning", *decided.because)
     first = {
@@ -275,29 +150,51 @@ def _from_the_beginning(facts: StartFacts, decided: Decided) -> Decided:
     return replace(decided, offsets=first, because=said)
 
 
+def _over_beginnings_lost(facts: StartFacts, decided: Decided) -> Decided:
+    """Forward over the beginning of topics that were never read, where Kafka no longer has it. Whose table nobody takes,
+    or has, as one that was dropped, of that nothing is missing; but Spark has to be told to begin behind it.
+    """
+    names = _names(facts)
+    new = {place: now.earliest for place, now in sorted(facts.kafka.items()) if now.earliest > 0}
+    new = {place: onward for place, onward in new.items() if place not in decided.offsets}
+    unknown = sorted({topic for topic, _ in new} - set(names))
+    gaps = [
+        gap_of(facts, decided, names[place[0]], place, reasons.RETENTION.says, end=onward)
+        for place, onward in new.items()
+        if place[0] in names
+    ]
+    said = [
+        f"{topic}: its beginning is gone from Kafka; it is of no table that is taken"
+        for topic in unknown
+    ]
+    decided = replace(decided, because=(*decided.because, *said))
+    return decided.reading_from(new).taking_again(gaps)
+
+
 def _over_gaps(facts: StartFacts, decided: Decided) -> Decided:
     """Forward over records that Kafka no longer has: never skipped in silence, each a gap whose table is taken again."""
     names = _names(facts)
     lost = [
-        (place, at, loss)
+        (place, loss)
         for place, at in sorted(decided.offsets.items())
         if (loss := _loss(facts.kafka.get(place), at, decided.mark(place))) is not None
     ]
+    gaps = [
+        gap_of(facts, decided, names.get(place[0], place[0]), place, loss.reason, end=loss.onward)
+        for place, loss in lost
+    ]
     return (
-        decided.reading_from({place: loss.onward for place, _, loss in lost})
+        decided.reading_from({place: loss.onward for place, loss in lost})
         # Positions stay: what is sent again is still recognised. Offsets of another topic are not comparable with
         # those of the old one.
         .with_marks(
             {
                 place: replace(decided.mark(place), offset=loss.onward, topic_id=loss.another_topic)
-                for place, _, loss in lost
+                for place, loss in lost
                 if loss.another_topic is not None
             }
         )
-        .taking_again(
-            Gap(names.get(topic, topic), topic, part, at, loss.onward, loss.reason, decided.batch)
-            for (topic, part), at, loss in lost
-        )
+        .taking_again(gaps)
     )
 
 

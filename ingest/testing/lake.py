@@ -205,7 +205,7 @@ class Lake:
                 self.pipeline,
                 kafka,
                 from_beginning=from_beginning,
-                streamed=self.batches.streamed(),
+                catalog=self.batches.definitions.streamed(),
                 failed=self.failures.tables,
             ),
             self.said.append,

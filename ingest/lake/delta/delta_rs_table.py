@@ -20,7 +20,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
 from ingest.lake.delta import delta_log, lasting_commits
-from ingest.lake.delta.delta_log import Action, UnknownLogError
+from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
@@ -308,12 +308,15 @@ class DeltaRsTable:
 
 def within_reach(table: SparkTable, lake: str, term: int = 0) -> DeltaRsTable | None:
     """A table of this lake, where it is in a local folder with a plain name and its log can be read here. ``term``: of
-    the job that writes to it; 0 for who only looks.
+    the job that writes to it; 0 for who only looks. Raises :class:`TornCommitError`: to anybody else such a commit looks
+    like one without actions.
     """
     found = unread(table, lake, term)
     try:
         if found is not None:
             found.version()
+    except TornCommitError:
+        raise
     except UnknownLogError:
         return None
     return found

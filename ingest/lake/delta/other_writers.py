@@ -12,7 +12,7 @@ from ingest.model.errors import Exit, IngestError
 from ingest.model.names import APPLICATION
 from ingest.model.start_facts import Foreign, Note
 
-_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
+HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "UPGRADE PROTOCOL")
 """Operations that move or remove files and change no row."""
 
 
@@ -57,16 +57,17 @@ def since(table: TableHandle, version: int, own: str = "") -> Since:
             markers[txn["appId"]] = max(txn["version"], markers.get(txn["appId"], 0))
         info: dict[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
         if _is_ours(actions, own):
-            ours = number if _changes_data(actions) else ours
+            ours = number if changes_data(actions) else ours
             try:
                 note = Note.from_json(info.get("userMetadata") or "")
             except (ValueError, KeyError, TypeError):
                 continue  # a fence, which holds nothing
+            ours = number  # other columns are no data, and are undone all the same
         elif info.get("operation") == "RESTORE":
-            to = _restored_to(table, info)
+            to = restored_to(table, info)
             undone = to is not None and to >= ours
             foreign = None if undone else Foreign(number, "RESTORE", to)
-        elif _changes_data(actions) and info.get("operation") not in _HARMLESS:
+        elif changes_data(actions) and info.get("operation") not in HARMLESS:
             foreign = Foreign(number, str(info.get("operation", "unknown")))
     return Since(note, foreign, markers if whole else None, newest)
 
@@ -76,7 +77,8 @@ def _is_ours(actions: Iterable[Mapping[str, Any]], own: str) -> bool:
     return any(app == own or app.startswith(f"{APPLICATION}/") for app in apps)
 
 
-def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
+def changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether rows may be others by these actions."""
     return any(
         action[kind].get("dataChange", True)
         for action in actions
@@ -85,8 +87,8 @@ def _changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def _restored_to(table: TableHandle, info: Mapping[str, Any]) -> int | None:
-    """The version a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
+def restored_to(table: TableHandle, info: Mapping[str, Any]) -> int | None:
+    """The version that a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
     parameters = info.get("operationParameters") or {}
     version = str(parameters.get("version"))
     if version.isdigit():

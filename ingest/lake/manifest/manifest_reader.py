@@ -44,9 +44,8 @@ class Ledger:
             if below is None and newest == 1:
                 found = self._last(table)
                 return [found] if found else []
-            # Numbers have few holes. Where they lie says which files hold them, so that no others are read.
             end = _greatest(table) + 1 if below is None else below
-            return _folded(table, end - newest, end)[0][::-1]
+            return _newest_of(table, newest, end)
 
     def last(self) -> Entry | None:
         """The newest batch. Raises :class:`IngestError` where rows are missing that it rests upon."""
@@ -141,6 +140,19 @@ def _folded(table: DeltaTable, start: int, end: int) -> tuple[list[Entry], Fold]
             if row["batch_id"] >= start:
                 found.append(fold.entry())
     return found, fold
+
+
+def _newest_of(table: DeltaTable, newest: int, end: int) -> list[Entry]:
+    """So many batches with a number below ``end``, newest first. Where they lie says which files hold them, so that no others
+    are read; and where numbers were left out (a batch of thousands of DDLs, a start that uses none twice), it is looked
+    further back.
+    """
+    span = newest
+    while True:
+        found = _folded(table, end - span, end)[0]
+        if len(found) >= newest or end - span <= 1:
+            return found[::-1][:newest]
+        span *= 8
 
 
 def _greatest(table: DeltaTable) -> int:

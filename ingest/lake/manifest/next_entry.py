@@ -23,6 +23,25 @@ CLOSED_GAPS = 100
 asked for again is what is open."""
 
 
+def before_the_first(checkpoint_id: str = "") -> Entry:
+    """What the manifest says while it has no row: nothing was read, and the lake holds nothing."""
+    return Entry(
+        batch_id=0,
+        checkpoint_id=checkpoint_id,
+        offsets={},
+        high_water={},
+        tables={},
+        changes=0,
+        rejects=0,
+        position=None,
+        source_time=None,
+        schema_offset=0,
+        started_at=datetime.fromtimestamp(0, timezone.utc),
+        seconds=0.0,
+        code_version=__version__,
+    )
+
+
 def entry(
     previous: Entry | None,
     note: Note,

@@ -41,6 +41,88 @@ def table_dropped(lab: Lab) -> str:
     return "equal"
 
 
+def _older(lab: Lab, *folders: str) -> list[tuple[Path, Path]]:
+    """Copies of folders of the lake, made while the job stands still; after that, the job makes several batches."""
+    stop(lab)
+    pairs = []
+    for name in folders:
+        folder, copy = lab.lake / name, lab.folder / "older" / name
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        pairs.append((folder, copy))
+    lab.start()
+    for _ in range(3):
+        lab.change()
+        lab.until_equal()
+    stop(lab)
+    return pairs
+
+
+def _bring_back(pairs: list[tuple[Path, Path]]) -> None:
+    for folder, copy in pairs:
+        shutil.rmtree(folder)
+        shutil.copytree(copy, folder)
+
+
+@fault
+def table_of_an_older_copy(lab: Lab) -> str:
+    """Tables' folders from a backup, with and without a key: noticed, and gone on with from Kafka."""
+    known = len(lab.entry().gaps)
+    _bring_back(_older(lab, f"{lab.name}/keyed", f"{lab.name}/bag"))
+    lab.change()
+    restart(lab)
+    expect("keyed is older than the manifest says" in said(lab), "nobody noticed")
+    expect(len(lab.entry().gaps) == known, "Kafka had all of it, and it was taken again")
+    return "equal"
+
+
+@fault
+def last_commits_lost(lab: Lab) -> str:
+    """Killed, and the newest commit of three tables is gone, as with the power: the batch is made of them once more."""
+    lab.change()
+    lab.until_equal()
+    lab.kill("driver")
+    before = versions(lab)
+    for table in ("keyed", "bag", "wide"):
+        log = lab.lake / lab.name / table / "_delta_log"
+        for file in log.glob(f"*{before[table]:020d}.*"):
+            file.unlink()
+        lost = DeltaTable(str(lab.lake / lab.name / table)).version()
+        expect(lost < before[table], f"{table} is at {lost} still")
+    lab.change()
+    restart(lab)
+    expect("wide is older than the manifest says" in said(lab), "nobody noticed")
+    return "equal"
+
+
+@fault
+def manifest_of_an_older_copy(lab: Lab) -> str:
+    """The manifest from a backup, of several batches before: the tables go back to it, and what came since is read again."""
+    known = len(lab.entry().gaps)
+    _bring_back(_older(lab, "_ingest/manifest"))
+    lab.change()
+    restart(lab)
+    expect("the manifest is older than the tables" in said(lab), "nobody noticed")
+    expect(len(lab.entry().gaps) == known, "Kafka had all of it, and it was taken again")
+    lab.change()
+    restarted = lab.entry().batch_id
+    lab.until_equal()
+    expect(lab.entry().batch_id > restarted, "it does not go on")
+    return "equal"
+
+
+@fault
+def lake_of_an_older_copy(lab: Lab) -> str:
+    """A copy of a running lake: some tables are of before the manifest, the manifest is of before the others."""
+    older = _older(lab, f"{lab.name}/keyed", f"{lab.name}/copies")
+    lab.start()
+    newer = _older(lab, "_ingest/manifest", "_ingest/checkpoint")
+    _bring_back([*older, *newer])
+    lab.change()
+    restart(lab)
+    return "equal"
+
+
 @fault
 def another_writer(lab: Lab) -> str:
     """Refused with the version to go back to; that done, all is well."""

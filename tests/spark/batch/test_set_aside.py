@@ -95,8 +95,8 @@ def test_what_kafka_loses_of_a_table_that_has_no_row_yet_is_a_gap_of_that_table(
     world.take(1)
     target = world.target
     kafka = {(f"h.d.t{n}", 0): KafkaFacts(earliest, 9, "id") for n, earliest in ((0, 5), (1, 0))}
-    streamed = target.batches.streamed()
-    start = decide(gather_facts.gather(spark, target.pipeline, kafka, streamed=streamed))
+    catalog = target.batches.definitions.streamed()
+    start = decide(gather_facts.gather(spark, target.pipeline, kafka, catalog=catalog))
     assert isinstance(start, Start)
     assert start.entry.gaps[-1].table == "d.t0"
     target.batches.rewind(start.entry)

@@ -1,5 +1,7 @@
 """What a start looks at: the lake's tables without Spark, and of the manifest no more than it needs."""
 
+import shutil
+
 import pytest
 
 from ingest.lake.delta import spark_table
@@ -85,3 +87,54 @@ def test_the_manifest_s_batches_come_newest_first_from_the_end_or_from_below_one
     assert [one.batch_id for one in ledger.entries(2, below=newest - 2)] == [newest - 3, newest - 4]
     assert ledger.entries(2, below=1) == []
     assert len(ledger.entries(100)) == newest
+
+
+def further(target, first, last):
+    for n in range(first, last):
+        target.log.histories[0].records[0].append(Record(insert(10 * n, n, f"v{n}"), 0, 10 * n))
+        target.take({0: [n]})
+
+
+def brought_back(target, name, later=lambda: None):
+    """A folder of the lake as it was before three further batches."""
+    folder, copy = target.path / name, target.path.parent / "copy"
+    shutil.copytree(folder, copy)
+    further(target, 8, 11)
+    later()
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    target.start()
+
+
+def gaps(target):
+    return Ledger(str(target.path)).last().gaps
+
+
+def test_a_table_s_folder_from_an_older_copy_is_gone_on_with_from_its_batch(target):
+    brought_back(target, "d/t0")
+    assert target.content().total() == 7
+    further(target, 11, 12)
+    assert (target.content().total(), gaps(target)) == (11, ())
+
+
+def test_a_manifest_from_an_older_copy_sets_its_tables_back(spark, target):
+    """By a RESTORE of Spark's, whose commit is the next version."""
+    brought_back(target, "_ingest/manifest")
+    assert target.content().total() == 7
+    assert Ledger(str(target.path)).last().batch_id > 10, "no number is used twice"
+    further(target, 11, 12)
+    assert (target.content().total(), gaps(target)) == (11, ())
+    target.start()
+    assert gather_facts.gather(spark, target.pipeline, {}).lake[0].back is None
+
+
+def test_a_version_that_is_gone_is_not_gone_back_to_and_the_table_is_taken_again(target):
+    table = target.path / "d" / "t0"
+
+    def no_files():
+        for file in table.glob("*.parquet"):
+            file.unlink()
+
+    brought_back(target, "_ingest/manifest", no_files)
+    (gap,) = gaps(target)
+    assert (gap.table, gap.is_open) == ("d.t0", True)

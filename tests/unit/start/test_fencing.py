@@ -11,7 +11,7 @@ from ingest.model.manifest import Entry
 from ingest.model.names import Marker, Role, absent_app_id, app_id, app_id_parts, app_ids
 from ingest.model.start_facts import CheckpointFacts, LakeFacts, Note, StartFacts
 from ingest.start.fencing import checkpoint_ids
-from ingest.start.gather_facts import furthest
+from ingest.start.look_at_table import furthest
 
 ROOT = Path(__file__).parents[3]
 LAKE = {"d.t": 7, "d.bag": 3, "_ingest/manifest": 12, "_ingest/quarantine": 2}

@@ -83,9 +83,19 @@ def test_checkpoint_manifest_and_tables_of_one_mind_mean_resume():
         (replace(SOUND, problem="its offset log for batch 3 is torn"), "torn"),
         (replace(SOUND, id="copy"), "not the one"),
         (replace(SOUND, ends={PLACE: 5, IDLE: 4}), "older"),
+        (replace(SOUND, ends={PLACE: 12, IDLE: 4}, begins={PLACE: 12, IDLE: 4}), "ahead"),
+        (replace(SOUND, begins={PLACE: 9, IDLE: 4, ("p.d.new", 0): 3}), "ahead"),
         (replace(SOUND, shape="deduplicated"), "dedup"),
     ],
-    ids=["deleted", "torn", "another", "an old copy", "another query"],
+    ids=[
+        "deleted",
+        "torn",
+        "another",
+        "an old copy",
+        "of a newer manifest",
+        "of a topic that the manifest does not know",
+        "another query",
+    ],
 )
 def test_a_checkpoint_that_cannot_go_on_is_rebuilt_from_the_manifest(checkpoint, word):
     start = decide(facts(checkpoint=checkpoint))
@@ -115,11 +125,9 @@ def test_the_very_first_batch_torn_is_finished_too():
 
 
 def test_a_marker_that_nothing_explains_is_refused():
-    assert isinstance(decide(facts(lake=[replace(AHEAD, note=None)])), Refuse)
-    two_ahead = replace(AHEAD, markers={("abc", "mirror"): Marker(1, 5, 0)})
-    assert isinstance(
-        decide(facts(lake=[replace(two_ahead, note=replace(NOTE, batch_id=5))])), Refuse
-    )
+    refusal = decide(facts(lake=[replace(AHEAD, note=None)]))
+    assert isinstance(refusal, Refuse)
+    assert "does not say what it is" in refusal.reason
 
 
 def test_tables_without_their_manifest_are_refused():
@@ -157,6 +165,7 @@ def test_a_restored_table_goes_back_to_the_batch_whose_rows_it_holds():
     assert start.entry.ends == {PLACE: 5, IDLE: 4}
     assert start.entry.high_water[PLACE].offset == 5
     assert start.entry.tables["d.t"].version == 8
+    assert start.entry.batch_id == 4
     assert (start.resume, start.restore) == (False, ())
 
 
@@ -165,12 +174,15 @@ def test_a_table_restored_between_two_batches_is_first_brought_to_a_published_ve
     start = decide(facts(lake=[restored]))
     assert isinstance(start, Start)
     assert start.restore == (("/l/d/t", 5),)
+    assert start.entry.tables["d.t"].version == 9, "as that commit makes it, before it is made"
 
 
 def test_a_restore_in_the_middle_of_a_torn_batch_is_undone_first():
     start = decide(facts(lake=[replace(AHEAD, foreign=Foreign(9, "RESTORE", restored_to=5))]))
     assert isinstance(start, Start)
     assert (start.finish, start.restore) == (None, (("/l/d/t", 8),))
+    twice = replace(AHEAD, foreign=Foreign(10, "RESTORE", restored_to=5), ours=8)
+    assert decide(facts(lake=[twice])).restore == (("/l/d/t", 8),), "what it held before both"
 
 
 def test_a_table_dropped_from_the_lake_is_filled_again_from_its_topic_s_beginning():
@@ -221,6 +233,8 @@ def test_a_published_range_is_covered_and_a_range_from_elsewhere_does_not_contin
     assert covers(None, {PLACE: (0, 0)}), "a batch of nothing"
     assert continues(newest, {PLACE: (9, 12), ("p.d.new", 0): (0, 3)})
     assert not continues(newest, {PLACE: (5, 12)})
+    assert not continues(newest, {PLACE: (9, 12), ("p.d.new", 0): (2, 3)})
+    assert not continues(None, {PLACE: (2, 3)})
 
 
 def test_a_ledger_entry_survives_its_row():

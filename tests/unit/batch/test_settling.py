@@ -1,0 +1,229 @@
+"""What ends the taking of a table again: a request that is older than what Kafka lost says nothing of the table."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ingest.batch.doubtful_tables import Retaking
+from ingest.batch.settling import Settling
+from ingest.batch.topic_end import Awaited
+from ingest.model import reasons
+from ingest.model.manifest import Gap
+from ingest.model.position import PART_REREAD, Position
+from ingest.model.start_facts import KafkaFacts, Note
+from ingest.schema.catalog import Catalog
+from ingest.schema.steps import Applied
+from ingest.source.resync import Request
+from ingest.start.start_decision import decide
+from tests.support.binlog import PlainLog
+from tests.support.declared_tables import CREATE, T, catalog, column, record
+from tests.unit.source.test_resync import Wire, parse, said
+from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
+
+BELOW = Position(0, 3, 400)
+"""Where MySQL's log ended when the table was asked for, while the job was down."""
+READ = Position(0, 3, 410, part=PART_REREAD)
+RETENTION = {PLACE: KafkaFacts(15, 20, "T"), IDLE: KafkaFacts(0, 4, "I")}
+
+
+class Asking(Wire):
+    """Requests that ask nobody for tables, and note which are asked for."""
+
+    def __init__(self, pipeline, lake):
+        super().__init__(pipeline)
+        self.lake, self.asked = lake, []
+
+    def ask(self, tables, *, anew=False):
+        open_ = {one.table for one in self.open()}
+        for table in tables:
+            if table not in open_:
+                self.asked.append(table)
+                after = self.lake.newest.batch_id
+                state = self.lake.newest.tables.get(table)
+                self.add(asked(f"resync-{after}", after=after, snapshot=state and state.snapshot))
+
+
+def asked(id_, **more):
+    return Request(id_, "d.t", more.pop("kind", "INCREMENTAL"), BELOW, sent=time.time(), **more)
+
+
+class Lake:
+    """The batches of a job, of which no row is written: what is published, and which rows were to go."""
+
+    def __init__(self, root, newest, known=None):
+        text = f"""
+name: p
+source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
+kafka: {{bootstrap_servers: "k:1"}}
+connect: {{url: "http://c:1"}}
+lake: {{path: {root}}}
+"""
+        self.newest, self.removed, pipeline = newest, [], parse(text)
+        self.catalog = known or Catalog()
+        self.requests = Asking(pipeline, self)
+        again = Retaking(pipeline, self.requests, PlainLog())
+        ends = Awaited(lambda table: self.newest.ends)
+        tables = SimpleNamespace(
+            known=lambda: self.catalog,
+            governed=lambda newest: (Catalog(), {}),
+            readable=lambda: (self.catalog, {}),
+        )
+        self.settling = Settling(self, self, tables, ends, self.requests, again, None)
+
+    def note(self):
+        return Note(self.newest.batch_id + 1, "abc")
+
+    def without_changes(self, kind):
+        return self.newest.without_changes(kind, self.newest.batch_id + 1, 1)
+
+    def publish(self, published):
+        self.newest = published
+
+    def replay(self):
+        return 0
+
+    def clean_up(self, cleanup, work):
+        self.removed.append(cleanup.below)
+        return Applied(cleanup.table, "/l/d/t", 9, 0)
+
+    def start(self, **more):
+        """As a start decides it: this is the row that it writes."""
+        decision = decide(facts(newest=self.newest, history=[self.newest], **more))
+        self.publish(decision.entry.without_changes("rewind", decision.entry.batch_id, 1))
+        self.settling.ask_again(self.newest.gaps)
+
+    def come(self, **state):
+        """A batch that leaves the table so."""
+        tables = {"d.t": replace(self.newest.tables["d.t"], **state)}
+        self.publish(replace(self.newest, batch_id=self.newest.batch_id + 1, tables=tables))
+
+    def hear(self, *notifications):
+        self.requests.notifications += notifications
+        self.settling.look(None)
+
+    @property
+    def open_gaps(self):
+        return [gap.reason for gap in self.newest.gaps if gap.is_open]
+
+
+def read_whole(id_, status="SUCCEEDED"):
+    return [said("STARTED", id_), said("TABLE_SCAN_COMPLETED", id_, "d.t", status)]
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """It was asked for the table after batch 3; then the job was down, longer than Kafka keeps records."""
+    made = Lake(tmp_path, entry())
+    made.requests.add(asked("resync-3", after=3))
+    return made
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "EMPTY"])
+def test_a_request_of_before_the_gap_removes_no_row_closes_nothing_and_is_asked_anew(lake, status):
+    """The connector has read the table; its rows are among what Kafka lost. By positions it would be newer than all that
+    the lake holds, and as no row of it came, the source's table would seem to be empty.
+    """
+    lake.start(kafka=RETENTION)
+    (gap,) = lake.newest.gaps
+    assert gap.position == TABLE.position < BELOW
+    assert lake.requests.asked == []
+    lake.hear(*read_whole("resync-3", status))
+    assert (lake.removed, lake.open_gaps) == ([], [reasons.RETENTION.says])
+    assert lake.requests.asked == ["d.t"]
+    (now,) = lake.requests.open()
+    assert now.after == gap.since
+
+
+def test_the_request_that_follows_it_closes_the_gap_by_its_own_rows(lake):
+    lake.start(kafka=RETENTION)
+    lake.hear(*read_whole("resync-3"))
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole("resync-4"))
+    assert (lake.removed, lake.open_gaps, lake.requests.open()) == ([READ], [], [])
+
+
+def test_in_a_source_where_nothing_happens_a_request_after_the_gap_closes_it_all_the_same(lake):
+    """Its log ends where it did before: no position tells the two requests apart."""
+    lake.publish(replace(lake.newest, tables={"d.t": replace(TABLE, position=BELOW)}))
+    lake.start(kafka=RETENTION)
+    lake.hear(*read_whole("resync-3", "EMPTY"))
+    assert (lake.removed, len(lake.open_gaps)) == ([], 1)
+    lake.hear(*read_whole("resync-4", "EMPTY"))
+    assert (lake.removed, lake.open_gaps) == ([BELOW], [])
+
+
+def test_rows_that_had_come_for_the_older_request_begin_nothing_any_more(lake):
+    """Those of the next one would seem to have begun there, and rows that are gone since would stay."""
+    lake.come(reread=READ)
+    lake.start(kafka=RETENTION)
+    assert lake.newest.tables["d.t"].reread is None
+    lake.come(reread=Position(0, 3, 420, part=PART_REREAD))  # what Kafka still had of it
+    lake.hear(*read_whole("resync-3"))
+    assert lake.newest.tables["d.t"].reread is None
+    assert lake.removed == []
+
+
+def test_a_request_that_nothing_was_lost_of_ends_as_ever(lake):
+    lake.come(reread=READ)
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.removed, lake.requests.open()) == ([READ], [])
+
+
+def test_a_table_is_empty_by_the_connector_s_word_and_not_as_no_row_has_come(lake):
+    """After a crash behind the clean-up the request is there still, and the place of its first row is forgotten."""
+    lake.come(snapshot=READ)
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.removed, lake.requests.open(), lake.requests.asked) == ([], [], [])
+
+
+def test_an_empty_table_loses_its_older_rows(lake):
+    lake.hear(*read_whole("resync-3", "EMPTY"))
+    assert (lake.removed, lake.requests.open()) == ([BELOW], [])
+
+
+def test_rows_that_all_changed_while_they_were_read_come_by_the_stream_alone(lake):
+    """Debezium leaves out what a change brings anyhow. Nothing was settled since it was asked for."""
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.removed, lake.requests.open()) == ([BELOW], [])
+
+
+def test_of_a_table_without_a_row_here_a_reading_that_found_some_closes_nothing(tmp_path):
+    gap = Gap("d.t", "p.d.t", 0, 0, 5, reasons.RETENTION.says, 3)
+    lake = Lake(tmp_path, entry(tables={}, gaps=(gap,)))
+    lake.requests.add(asked("resync-3", after=3))
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.open_gaps, lake.requests.asked) == ([gap.reason], ["d.t"])
+    lake.hear(*read_whole("resync-3", "EMPTY"))
+    assert lake.open_gaps == []
+
+
+AGAIN = record(500, "CREATE", [column("id")], snapshot="true")
+"""A second attempt at a snapshot, as by a connector that was made anew."""
+
+
+def test_a_snapshot_of_which_rows_may_be_lost_removes_nothing_and_closes_nothing(tmp_path):
+    """Of its rows Kafka has the last ones. The table's others are older, and not known to be gone."""
+    pinned = Position(0, 1, 500)
+    settled = replace(TABLE, snapshot=Position(0, 1, 100))
+    lake = Lake(tmp_path, entry(tables={"d.t": settled}), catalog(CREATE, AGAIN))
+    lake.start(kafka=RETENTION, pinned={"d.t": pinned})
+    (gap,) = lake.newest.gaps
+    assert gap.position == pinned
+    lake.settling.look(Position(0, 1, 600))
+    assert (lake.removed, len(lake.open_gaps)) == ([], 1)
+    lake.come(reread=READ)
+    lake.hear(*read_whole("resync-4"))
+    assert (lake.removed, lake.open_gaps) == ([READ], [])
+    lake.settling.look(Position(0, 1, 600))
+    assert lake.removed == [READ], "that snapshot is settled with it"
+
+
+def test_a_snapshot_that_began_after_the_gap_closes_it(tmp_path):
+    settled = replace(TABLE, snapshot=Position(0, 1, 100))
+    lake = Lake(tmp_path, entry(tables={"d.t": settled}), catalog(CREATE, AGAIN))
+    lake.start(kafka=RETENTION, pinned={"d.t": Position(0, 1, 100)})
+    lake.settling.look(Position(0, 1, 600))
+    assert (lake.removed, lake.open_gaps) == ([Position(0, 1, 500)], [])
+    assert str(T) in lake.newest.tables
