@@ -105,10 +105,8 @@ def _tables(
 
 
 def _is_beyond_the_first(table: Path) -> bool:
-    """True where a table holds more than the first batch."""
-    if not (table / "_delta_log").is_dir():
-        return False
-    return torn_versions.first_torn(table, torn_versions.newest_published(table, 1), 1) is not None
+    """True where a table surely holds more than the first batch: a version that cannot be read says nothing of that."""
+    return (table / "_delta_log").is_dir() and torn_versions.newest_batch(table) > 1
 
 
 def _taken_back(folder: Path, published: int, known: int | None = None) -> list[int]:

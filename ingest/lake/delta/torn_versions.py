@@ -64,6 +64,12 @@ def newest_published(table: Path, batch: int) -> int:
     return -1 if oldest is None else oldest - 1
 
 
+def newest_batch(table: Path) -> int:
+    """The highest number of a batch of ours that any version of a table is of, as far as they can be read; 0 for none."""
+    versions = range(delta_log.newest(table) + 1)
+    return max((batch_of(_read(table, version) or ()) for version in versions), default=0)
+
+
 def is_ours(table: Path) -> bool:
     """True for a table that a job of ours has made or committed to, and for one of which nothing can be read."""
     found = False
