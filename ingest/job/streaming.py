@@ -28,7 +28,6 @@ from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.ports import Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
-from ingest.lake.files import durability
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import Exit, IngestError
@@ -159,10 +158,6 @@ class Streaming:
             catalog=batches.definitions.streamed(),
             failed=self._failures.tables,
         )
-        published = batches.newest.versions if batches.newest else {}
-        if any(published.get(path, -1) < at for path, at in facts.versions.items()):
-            # What a job before this one has committed and not published may not be on the disk, and is about to be rested upon.
-            durability.everything()
         self.committer.begin_anew(facts.versions, facts.versions)
         return facts
 

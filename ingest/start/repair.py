@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files import durability
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
 from ingest.start.start_decision import Refuse, Start, decide
@@ -33,6 +34,7 @@ def mended(
     tables = _Tables(spark)
     while True:
         facts = replace(look(), unrestorable=frozenset(tables.unrestorable))
+        _make_lasting(facts)
         decision = decide(facts)
         if isinstance(decision, Refuse):
             raise IngestError(
@@ -64,6 +66,13 @@ def mended(
             tables.restore(decision.restore)
             continue
         return decision, facts
+
+
+def _make_lasting(facts: StartFacts) -> None:
+    """What a job before this one has committed and not published may not be on the disk, and is about to be rested upon."""
+    published = facts.newest.versions if facts.newest else {}
+    if any(published.get(path, -1) < at for path, at in facts.versions.items()):
+        durability.everything()
 
 
 @dataclass

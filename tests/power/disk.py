@@ -93,6 +93,17 @@ class Disk:
         else:
             node.synced = bytes(node.now)
 
+    def _flush(self, event: Event) -> None:
+        """All that anybody has written."""
+        left: list[Node] = [self.root]
+        while left:
+            node = left.pop()
+            if isinstance(node, Folder):
+                node.synced = dict(node.now)
+                left += node.now.values()
+            else:
+                node.synced = bytes(node.now)
+
     def _name(self, event: Event) -> None:
         folder, name = self._place(event.to)
         folder.now[name] = self._node(event.path)

@@ -1,12 +1,15 @@
-"""What the recorded job applies: drawn changes of four tables, with every kind of commit among them. Pure."""
+"""What the recorded job applies: drawn changes of four tables, with every kind of commit among them."""
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingest.testing.debezium import Record
 from ingest.testing.drawn import write
+from ingest.testing.lake import RecordLog
 from ingest.testing.source import Source, Table
 
 COLUMNS = {"id": "INT", "v": "VARCHAR(20)", "at": "DATETIME(6)"}
@@ -59,3 +62,12 @@ def history(seed: int, batches: int) -> History:
         cuts.append(len(source.log))
     parts = [source.log[a:b] for a, b in zip([0, *cuts], cuts, strict=False)]
     return History(parts, tables, broken)
+
+
+def give(log: RecordLog, records: Sequence[Record]) -> None:
+    """Records come to Kafka."""
+    for record in records:
+        if record.topic == "p":
+            log.define(json.loads(record.value or b"{}"))
+        else:
+            log.add(record)

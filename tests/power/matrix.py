@@ -1,11 +1,15 @@
 """Cut the power at every moment of a job, and start from what is left.
 
-    python -m tests.power.matrix [--engine E ...] [--batches 8] [--seed 1] [--most N]
+    python -m tests.power.matrix [--engine E ...] [--story S ...] [--batches 8] [--seed 1] [--most N]
 
 For each engine a job is recorded (``strace`` sees every write, rename, link and sync of Python, Java and Rust). After each of its
 effects on the lake the disk is rebuilt in three ways: what was not synced is lost, kept, or each effect by itself kept, lost or
-kept in half. From each such disk that differs from all before, the lake is started as after a power cut, brought to the end of
-the history, and compared with the source. No batch that was published before the cut may be gone.
+kept in half. Each such disk that differs from all before is looked through as after a power cut; no batch that was published
+before the cut may be gone. Many are one then to whoever starts (``remains.likeness``): from each that is left
+the lake is started, brought to the end of the history, and compared with the source.
+
+Three stories: a plain job; one that is killed in the middle of a batch and begun again; one that keeps its tables in order, and
+removes old versions.
 
 ``--most``: so many disks of each engine, drawn by the seed. Prints each failure with its seed, engine, moment and way, and exits
 with 1 where there is one.
@@ -15,8 +19,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,17 +37,18 @@ from ingest.job import spark_session
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.topics import TableId
 from ingest.start import power_cut
-from ingest.testing.debezium import Record
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, RecordLog, pipeline_at
 from tests.power import trace
 from tests.power.disk import Disk, Way, held, lay_out
-from tests.power.history import SETTINGS, History, history
+from tests.power.history import SETTINGS, History, give, history
+from tests.power.remains import likeness
 
 Left = dict[str, bytes | None]
 """A disk after a cut: path to content, None for a folder."""
 
 ENGINES = ("delta-rs", "deletion-vectors", "spark")
+STORIES = ("plain", "killed", "upkeep")
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,18 @@ class Cut:
     published: int
 
 
-def record(folder: Path, engine: str, seed: int, batches: int) -> list[trace.Event]:
+def record(folder: Path, engine: str, story: str, seed: int, batches: int) -> list[trace.Event]:
     """What a job does to its lake, which lies in ``folder/lake`` afterwards."""
     lake, log = folder / "lake", folder / "trace"
     lake.mkdir(parents=True)
     # With a filter in the kernel, so that the calls that nobody asked for cost nothing: Java makes very many.
     watch = ["strace", "-f", "--seccomp-bpf", "-y", "-xx", "-s", str(1 << 26), "-o", str(log)]
     job = [sys.executable, "-m", "tests.power.job", str(lake), engine, str(seed), str(batches)]
+    if story == "upkeep":
+        job.append("--upkeep")
+    if story == "killed":
+        place = f"table_committed@{batches // 2}:kill"
+        job = ["sh", "-c", f"INGEST_FAILPOINT={place} {shlex.join(job)}; {shlex.join(job)}"]
     done = subprocess.run([*watch, "-e", f"trace={trace.CALLS}", *job], check=False)
     if done.returncode:
         raise RuntimeError(f"the job ended with {done.returncode}: {folder / 'job.log'}")
@@ -117,19 +127,24 @@ def _disks(
                 yield cut, disk.after(way, random.Random(f"{seed} {moment}"))
 
 
-def start_from(
-    session: SparkSession, cut: Cut, left: Left, drawn: History, folder: Path, engine: str
-) -> None:
-    """Raises ``AssertionError``, or whatever a start raises."""
+def look_through(cut: Cut, left: Left, drawn: History, folder: Path) -> tuple[bytes, int]:
+    """Lay a disk out in a folder, and take back what a start takes back first. Returns what is left to find there, and how
+    many batches Kafka has by then. Raises ``AssertionError``, or whatever that raises.
+    """
     lay_out(left, folder)
-    settings = {"spark": {"merge_engine": engine}, **SETTINGS}
     tables = [TableId.parse(str(table.name)) for table in drawn.tables]
-    power_cut.take_back(pipeline_at(folder, **settings), tables)
+    power_cut.take_back(pipeline_at(folder, **SETTINGS), tables)
     newest = Ledger(str(folder)).last()
     published = newest.batch_id if newest else 0
     assert published >= cut.published, f"{cut.published} were published, {published} are"
+    return likeness(folder), cut.published + 1  # with what the job was at
+
+
+def start_from(session: SparkSession, cut: Cut, drawn: History, folder: Path, engine: str) -> None:
+    """Raises ``AssertionError``, or whatever a start raises."""
+    settings = {"spark": {"merge_engine": engine}, **SETTINGS}
     log = RecordLog(session)
-    for one in drawn.batches[: cut.published + 1]:  # Kafka has what the job was at
+    for one in drawn.batches[: cut.published + 1]:
         give(log, one)
     lake = Lake(session, folder, log=log, **settings)
     try:
@@ -144,52 +159,50 @@ def start_from(
         lake.close()
 
 
-def give(log: RecordLog, records: Sequence[Record]) -> None:
-    """Records come to Kafka."""
-    for record in records:
-        if record.topic == "p":
-            log.define(json.loads(record.value or b"{}"))
-        else:
-            log.add(record)
-
-
-def run(root: Path, engine: str, given: argparse.Namespace) -> int:
+def run(root: Path, engine: str, story: str, given: argparse.Namespace) -> int:
     """Returns how many disks were not started from as they should be."""
-    folder = root / engine
+    folder = root / f"{engine}-{story}"
     drawn = history(given.seed, given.batches)
-    events = record(folder, engine, given.seed, given.batches)
+    events = record(folder, engine, story, given.seed, given.batches)
     refuse_unlike(events, folder / "lake")
     every = cuts(events, given.seed)
     most = len(every) if given.most is None else min(given.most, len(every))
     some = frozenset(random.Random(given.seed).sample(every, most))
     syncs = sum(event.kind == "sync" for event in events)
     print(
-        f"{engine}: {len(events):,} effects, {syncs:,} of them syncs; {len(every):,} disks, {len(some):,} started from"
+        f"{engine}, {story}: {len(events):,} effects, {syncs:,} of them syncs; {len(every):,} disks, {len(some):,} looked through",
+        flush=True,
     )
     session = spark_session.create(
         "power", master="local[2]", driver_memory="2g", conf={}, log=root / "spark.log"
     )
-    failed, began = 0, time.monotonic()
+    failed, began, started = 0, time.monotonic(), set[tuple[bytes, int]]()
     for number, (cut, left) in enumerate(disks(events, given.seed, some)):
         lake = root / "left"
         try:
-            start_from(session, cut, left, drawn, lake, engine)
+            found = look_through(cut, left, drawn, lake)
+            if found not in started:
+                started.add(found)
+                start_from(session, cut, drawn, lake, engine)
         except Exception as failure:  # noqa: BLE001  each is a finding, whatever it is
             failed += 1
             said = " ".join(str(failure).split())[:300]
             print(
-                f"FAILED: seed {given.seed}, {engine}, after effect {cut.moment} ({events[cut.moment].kind} "
+                f"FAILED: seed {given.seed}, {engine}, {story}, after effect {cut.moment} ({events[cut.moment].kind} "
                 f"{events[cut.moment].path}), {cut.way}: {type(failure).__name__}: {said}",
                 flush=True,
             )
         finally:
             shutil.rmtree(lake, ignore_errors=True)
-        if number % 50 == 49:
+        if number % 200 == 199:
             print(
-                f"{number + 1} started from, {failed} failed, {time.monotonic() - began:.0f} s",
+                f"{number + 1} looked through, {len(started)} started from, {failed} failed, {time.monotonic() - began:.0f} s",
                 flush=True,
             )
-    print(f"{engine}: {len(some):,} disks, {failed} failed")
+    print(
+        f"{engine}, {story}: {len(some):,} disks, {len(started):,} different ones to a start, {failed} failed",
+        flush=True,
+    )
     return failed
 
 
@@ -199,12 +212,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     asked.add_argument("--engine", nargs="+", choices=ENGINES, default=ENGINES)
+    asked.add_argument("--story", nargs="+", choices=STORIES, default=STORIES)
     asked.add_argument("--batches", type=int, default=8)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--most", type=int)
     given = asked.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        failed = sum(run(Path(root), engine, given) for engine in given.engine)
+        failed = sum(
+            run(Path(root), engine, story, given)
+            for engine in given.engine
+            for story in given.story
+        )
     return int(failed > 0)
 
 

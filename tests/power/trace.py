@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["make", "cut", "write", "sync", "name", "rename", "remove", "folder", "link", "mark"]
+Kind = Literal[
+    "make", "cut", "write", "sync", "flush", "name", "rename", "remove", "folder", "link", "mark"
+]
 
 CALLS = (
     "openat,open,creat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,"
-    "mkdirat,rmdir,ftruncate,truncate,symlink,symlinkat,copy_file_range,sendfile"
+    "mkdirat,rmdir,ftruncate,truncate,symlink,symlinkat,copy_file_range,sendfile,sync,syncfs"
 )
 """What is recorded."""
 
@@ -28,7 +30,7 @@ class Event:
     """One effect. ``path``: below the folder; ``to``: the other path of a rename or link.
 
     ``make``: a file, if there is none; ``cut``: to ``size`` bytes; ``write``: ``data`` at ``at``, or at the end; ``sync``: of
-    a file's content, or of a folder's names; ``name``: a hard link; ``link``: a symbolic one, of no interest; ``mark``: the
+    a file's content, or of a folder's names; ``flush``: of all that there is; ``name``: a hard link; ``link``: a symbolic one, of no interest; ``mark``: the
     job said ``data``.
     """
 
@@ -130,6 +132,9 @@ def _events(call: str, parts: list[_Part], result: str, rest: str, below: str) -
                 "symlinkat": "link",
             }
             yield Event(kind.get(call, "remove"), path)
+        return
+    if call in ("sync", "syncfs"):
+        yield Event("flush", "")
         return
     if call in ("open", "openat", "creat"):
         (name,) = _paths(parts)

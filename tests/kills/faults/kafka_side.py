@@ -84,14 +84,21 @@ def first_start_after_the_retention(lab: Lab) -> str:
         pipeline = late.pipeline()
         broker.ensure_topic(pipeline, resync.signal_topic(pipeline))
         command(late, "connector", "apply", str(late.file))
-        late.until(lambda: not is_snapshotting(Connector(pipeline).offset()), "its snapshot", 180)
+        topics = [f"late.late.{table}" for table in ("keyed", "bag")]
+
+        def is_read() -> bool:
+            ends = broker.end_offsets(pipeline, topics).values()
+            snapshotting = is_snapshotting(Connector(pipeline).offset())
+            return len(ends) == 2 and all(ends) and not snapshotting
+
+        late.until(is_read, "its snapshot", 180)
         _overtake(late, "keyed", "bag")
         late.change()
         late.start()
         late.until(lambda: late.entry() is not None, "a row of the manifest")
         late.until_equal(300)
         lost = {gap.table for gap in late.entry().gaps}
-        expect({"late.keyed", "late.bag"} <= lost, f"gaps of {lost}")
+        expect({"late.keyed", "late.bag"} <= lost, f"gaps of {lost}: {said(late)[-1500:]}")
         expect("late.wide" not in lost, "nothing of it was lost")
         late.change()
         late.until_equal()

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.power.disk import Disk
+from tests.power.remains import likeness
 from tests.power.trace import Event, UnknownCallError, events
 
 
@@ -88,3 +89,26 @@ def test_a_file_below_a_folder_whose_name_is_lost_is_lost():
 def test_by_lot_every_part_of_what_was_not_synced_can_be_there():
     found = {tuple(after("part", *WRITTEN, seed=seed).items()) for seed in range(50)}
     assert found == {(), (("f", b""),), (("f", b"te"),), (("f", b"text"),)}
+
+
+def test_a_flush_keeps_all_that_anybody_has_written():
+    done = (Event("folder", "d"), Event("make", "d/f"), Event("write", "d/f", data=b"text"))
+    assert after("lost", *done, Event("flush", "")) == {"d": None, "d/f": b"text"}
+    assert read("1 sync() = 0", f"1 syncfs(3<{hexed('/lake')}>) = 0") == [Event("flush", "")] * 2
+
+
+def test_two_lakes_that_differ_in_what_nobody_looks_for_are_one_to_a_start(tmp_path):
+    def lake(name, log='{"add":{"path":"named"}}\n', **files):
+        table = tmp_path / name / "d" / "t"
+        (table / "_delta_log").mkdir(parents=True)
+        (table / "_delta_log" / f"{0:020d}.json").write_text(log)
+        (table / "named").write_text("rows")
+        for path, text in files.items():
+            (table / path).write_text(text)
+        return likeness(tmp_path / name)
+
+    left = {f"_delta_log/{0:020d}.json#1": "half", "unnamed": "rows"}
+    assert lake("one") == lake("another", **left)
+    assert lake("one more") != lake("torn", log='{"add"')
+    assert lake("and one") != lake("other rows", named="no")
+    assert lake("the last") != lake("with a checkpoint", **{"_delta_log/_last_checkpoint": "{}"})
