@@ -16,6 +16,7 @@ from ingest.maintenance import schedule
 from ingest.testing.lake import Lake, RecordLog
 from tests.power.history import SETTINGS, give, history
 from tests.power.trace import MARK
+from tests.support.cold import CONF
 
 
 def main() -> None:
@@ -29,7 +30,11 @@ def main() -> None:
     given = asked.parse_args()
     drawn = history(given.seed, given.batches)
     session = spark_session.create(
-        "power", master="local[2]", driver_memory="1g", conf={}, log=given.folder.parent / "job.log"
+        "power",
+        master="local[2]",
+        driver_memory="1g",
+        conf=CONF,
+        log=given.folder.parent / "job.log",
     )
     newest = Ledger(str(given.folder)).last()
     published, log = newest.batch_id if newest else 0, RecordLog(session)

@@ -43,6 +43,7 @@ from tests.power import trace
 from tests.power.disk import Disk, Way, held, lay_out
 from tests.power.history import SETTINGS, History, give, history
 from tests.power.remains import likeness
+from tests.support.cold import CONF
 
 Left = dict[str, bytes | None]
 """A disk after a cut: path to content, None for a folder."""
@@ -174,7 +175,7 @@ def run(root: Path, engine: str, story: str, given: argparse.Namespace) -> int:
         flush=True,
     )
     session = spark_session.create(
-        "power", master="local[2]", driver_memory="2g", conf={}, log=root / "spark.log"
+        "power", master="local[2]", driver_memory="2g", conf=CONF, log=root / "spark.log"
     )
     failed, began, started = 0, time.monotonic(), set[tuple[bytes, int]]()
     for number, (cut, left) in enumerate(disks(events, given.seed, some)):

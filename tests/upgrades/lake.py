@@ -1,8 +1,8 @@
 """A lake that an earlier commit of ours fills through the real stack, kept as test data or taken over by today's code.
 
-``python -m tests.upgrades.lake --pack tests/data/lake_b51fb81.tar.gz`` makes the test data anew;
-``python -m tests.upgrades.lake --go-on`` lets today's code go on where the earlier one has stopped, with the same
-MySQL and Kafka, and compares. Takes some minutes.
+``python -m tests.upgrades.lake --commit b51fb81 --pack tests/data/lake_b51fb81.tar.gz`` makes the test data anew;
+``python -m tests.upgrades.lake --commit b51fb81 --go-on`` lets today's code go on where the earlier one has stopped, with the
+same MySQL and Kafka, and compares. Takes some minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ingest.local.stack import Stack
 from tests.support.cold import CONF
 from tests.support.server import Server
 
-EARLIER = "b51fb81"
 ROOT = Path(__file__).parents[2]
 
 TABLES = {
@@ -57,7 +56,7 @@ AT_FIRST = (
 )
 
 ROUNDS = 26
-"""Beyond 20 commits of a table, so that there is a checkpoint."""
+"""Beyond 20 commits of a table, so that there is a checkpoint. A lake that is refused needs none."""
 
 
 def of_round(number: int) -> list[str]:
@@ -127,6 +126,10 @@ class Code:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commit", default="b51fb81", help="whose code fills it")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="of changes, a batch or two each"
+    )
     parser.add_argument("--pack", type=Path, help="where to put the lake")
     parser.add_argument("--go-on", action="store_true", help="let today's code go on, and compare")
     asked = parser.parse_args()
@@ -135,7 +138,7 @@ def main() -> None:
         code = work / "code"
         code.mkdir()
         held = subprocess.run(
-            ["git", "archive", EARLIER], cwd=ROOT, capture_output=True, check=True
+            ["git", "archive", asked.commit], cwd=ROOT, capture_output=True, check=True
         )
         with tarfile.open(fileobj=io.BytesIO(held.stdout)) as archive:
             archive.extractall(code, filter="data")
@@ -143,7 +146,7 @@ def main() -> None:
         try:
             stack.up({})
             server, earlier = Server(stack), Code(code, stack, work)
-            _fill(server, earlier)
+            _fill(server, earlier, asked.rounds)
             if asked.pack:
                 _pack(server, work, asked.pack)
             if asked.go_on:
@@ -152,7 +155,7 @@ def main() -> None:
             stack.down()
 
 
-def _fill(server: Server, earlier: Code) -> None:
+def _fill(server: Server, earlier: Code, rounds: int) -> None:
     server.database("old")
     for table, columns in TABLES.items():
         server.sql(f"CREATE TABLE old.{table} ({columns})")
@@ -167,7 +170,7 @@ def _fill(server: Server, earlier: Code) -> None:
     job = earlier.started("run", "old.yaml")
     try:
         log = _lake(earlier.work) / "old" / "notes" / "_delta_log"
-        for number in range(ROUNDS):
+        for number in range(rounds):
             before = len(list(log.glob("*.json")))
             server.sql("USE old", "SET time_zone = '+00:00'", *of_round(number))
             until = time.monotonic() + 120

@@ -5,7 +5,7 @@
 One pipeline and one stack for all of them; after each, the lake is what MySQL says.
 """
 
-from tests.kills.faults import kafka_side, lake, processes, source
+from tests.kills.faults import clock, kafka_side, lake, processes, source
 from tests.kills.faults.act import FAULTS
 
-__all__ = ["FAULTS", "kafka_side", "lake", "processes", "source"]
+__all__ = ["FAULTS", "clock", "kafka_side", "lake", "processes", "source"]

@@ -76,6 +76,7 @@ _AGAIN = "the connector is delivering again"
 def mysql_away_for_a_while(lab: Lab) -> str:
     """Nobody says that records come while MySQL is away or refuses the password; once they do, it is said once."""
     stop(lab)
+    lab.change()  # so that it is in the middle of its work once all is equal
     restart(lab)  # a job that knows of no trouble before, which it might not have said to be over
     password = lab.stack.mysql().secret(PIPELINE).read_text()
 
