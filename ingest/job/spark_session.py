@@ -99,8 +99,7 @@ def create(
     os.environ["LC_ALL"] = "C.UTF-8"
     options = {
         **DEFAULTS,
-        # Delta refuses to start where it is named a class for one kind of file system and one for all.
-        **({} if "spark.delta.logStore.class" in conf else LINKING),
+        **log_store(conf),
         "spark.driver.memory": driver_memory,
         # On the driver's own class path they need no copy for local executors.
         **(
@@ -121,6 +120,11 @@ def create(
         builder = builder.config(key, value)
     with _stderr_into(log):
         return builder.getOrCreate()
+
+
+def log_store(conf: dict[str, str]) -> dict[str, str]:
+    """What Spark commits by on local disks, where nobody names it a class for all file systems: Delta takes one or the other."""
+    return {} if "spark.delta.logStore.class" in conf else LINKING
 
 
 def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
