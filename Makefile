@@ -86,6 +86,7 @@ relock: $(READY) ## write the locks again after a change of versions
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group applications -o requirements/applications.lock
 	@$(BIN)/python connect/relock.py
+	@$(BIN)/python connect/log_store.py
 
 clean: ## stop a stack of this folder; delete it, .venv and caches (not the shared artefact cache)
 	@if [ -x $(BIN)/ingest ]; then $(BIN)/ingest local reset; $(BIN)/ingest local reset --home .ingest/demo; fi

@@ -28,9 +28,8 @@ def main() -> None:
 def stock(servers: str, lake: Path, limit: int, tables: list[str]) -> None:
     """The hand-written streaming job, with Spark's and Delta's own settings."""
     log = lake / "spark.log"
-    spark = spark_session.create(
-        "stock", master="local[2]", driver_memory="2g", conf=STOCK, log=log
-    )
+    conf = {**STOCK, spark_session.LOG_STORE: "io.delta.storage.HDFSLogStore"}
+    spark = spark_session.create("stock", master="local[2]", driver_memory="2g", conf=conf, log=log)
     for table in tables:
         spark.sql(f"CREATE TABLE delta.`{lake}/d/{table}` ({DELTA_TABLE}) USING delta")
     job = HandWritten(spark, lake, {}, 1)

@@ -57,6 +57,14 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+LOG_STORE = "spark.delta.logStore.file.impl"
+"""What Spark commits to tables on local disks by."""
+
+LINKING = {LOG_STORE: "ingest.LinkingLogStore"}
+"""Delta's own looks whether a version is there and renames its file to it, and takes the place of a commit that came between;
+ours makes a link, which the kernel makes only where there is no such name (``connect/log-store``).
+"""
+
 LOCAL_CHECKPOINT = {
     # On a local disk Hadoop's FileContext, the default, asks `readlink` and `chmod`, each a process, 20 times a
     # batch, which is a third of a second between two; its FileSystem asks 4 times. Both look whether the file
@@ -78,7 +86,7 @@ def create(
     name: str, *, master: str, driver_memory: str, conf: dict[str, str], log: Path
 ) -> SparkSession:
     """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal."""
-    jars = artefacts.jars("spark")
+    jars = [*artefacts.jars("spark"), resource("connect", "log-store.jar")]
     names = [str(path) for path in jars]
     local = master.startswith("local")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +99,7 @@ def create(
     os.environ["LC_ALL"] = "C.UTF-8"
     options = {
         **DEFAULTS,
+        **log_store(conf),
         "spark.driver.memory": driver_memory,
         # On the driver's own class path they need no copy for local executors.
         **(
@@ -111,6 +120,11 @@ def create(
         builder = builder.config(key, value)
     with _stderr_into(log):
         return builder.getOrCreate()
+
+
+def log_store(conf: dict[str, str]) -> dict[str, str]:
+    """What Spark commits by on local disks, where nobody names it a class for all file systems: Delta takes one or the other."""
+    return {} if "spark.delta.logStore.class" in conf else LINKING
 
 
 def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:

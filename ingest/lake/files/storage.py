@@ -150,7 +150,7 @@ class Storage:
 
     def create(self, name: str, text: str) -> bool:
         """Write a file that must not exist; False when it does. Atomic where the file system's own
-        exclusive create is (local disks, HDFS).
+        exclusive create is (HDFS; on a local disk Hadoop's is none, which has ``LocalFiles``).
         """
         path = self._path(name)
         self._fs.mkdirs(path.getParent())

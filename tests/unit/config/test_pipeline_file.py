@@ -119,3 +119,8 @@ def test_a_job_that_is_to_end_has_java_s_first_compiler_alone_but_the_file_has_t
     )
     ours = pipeline_file.parse(GOOD + f"spark: {{conf: {{{name}: -Xint}}}}\n")
     assert spark_session.settings(ours, short=True)[name] == "-Xint"
+
+
+def test_who_names_spark_a_log_store_for_all_file_systems_gets_no_second_one_which_delta_would_refuse():
+    assert spark_session.log_store({}) == spark_session.LINKING
+    assert spark_session.log_store({"spark.delta.logStore.class": "x.Y"}) == {}
