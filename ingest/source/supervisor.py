@@ -266,8 +266,7 @@ class Supervisor:
         elif diagnosis.action is Action.JOIN:
             assert self._unknown is not None
             self._unknown(named_unknown(facts.status))  # before a change of it is passed over
-            self._connector.passes_over = True
-            self._connector.apply()
+            self._pass_over(on=True)
             self._restart(now)
         elif diagnosis.action is Action.CREATE:
             # Without its stored offset it begins with a snapshot, which takes nothing twice.
@@ -276,8 +275,16 @@ class Supervisor:
     def none_joins(self) -> None:
         """No table joins any more: from here on the connector's task fails where it does not know one."""
         if self._connector.passes_over:
-            self._connector.passes_over = False
+            self._pass_over(on=False)
+
+    def _pass_over(self, *, on: bool) -> None:
+        """Has the connector do so; where Connect does not answer it is tried again at the next look."""
+        self._connector.passes_over = on
+        try:
             self._connector.apply()
+        except IngestError:
+            self._connector.passes_over = not on
+            raise
 
     def streaming(self, *, now: bool = False) -> Position | None:
         """Where in the log the connector is known to stream; None while it takes a snapshot.

@@ -10,7 +10,7 @@ from ingest.model.manifest import ranges
 from ingest.model.offset_log import offsets_from_log
 from ingest.model.topics import TableId
 from ingest.observe.verdict import Difference, compare_rows, differing_buckets
-from ingest.source import mysql
+from ingest.source import mysql, supervisor
 from ingest.source.connector import Status, delivered, plan_from
 from ingest.source.mysql import Reached
 from ingest.source.supervisor import (
@@ -229,3 +229,21 @@ def test_without_gtids_the_connector_goes_on_failing(monkeypatch):
     monkeypatch.setattr(mysql, "dump_threads", lambda source: 1)
     Supervisor(connector, lambda _: None).look()
     assert connector.done == ["restart"], "once, as its cause may be mended by now"
+
+
+def test_a_connect_that_does_not_answer_has_it_tried_again(monkeypatch):
+    connector, now = Joining(), [100.0]
+    apply = connector.apply
+
+    def away():
+        raise IngestError("E-CONNECT-AWAY", "Connect is away.", remedy="wait.", may_pass=True)
+
+    monkeypatch.setattr(mysql, "dump_threads", lambda source: 1)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    watched = Supervisor(connector, lambda _: None, unknown=lambda _: None)
+    connector.apply = away
+    watched.look()
+    assert (connector.passes_over, connector.done) == (False, [])
+    connector.apply, now[0] = apply, 104.0
+    watched.look()
+    assert connector.done == ["apply True", "restart"]
