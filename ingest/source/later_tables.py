@@ -36,8 +36,9 @@ _UNKNOWN = "unknown.json"
 @dataclass(frozen=True)
 class Looked:
     """What was seen. ``there``: tables that MySQL had when its log ended at ``end``; ``patterns``: of the pipeline file;
-    ``before``: what it was in each run since the last look (:class:`TakenBefore`); ``told``: tables of which the connector, when it had streamed
-    beyond ``end``, had told the columns; ``named``: tables that are known to be incomplete by now; ``unknown``: those that its task failed at, whatever it has told.
+    ``before``: what they were in each run since the last look (:class:`TakenBefore`); ``told``: tables of which the
+    connector had told the columns when it had streamed beyond ``end``; ``named``: tables that are known to be incomplete
+    by now; ``unknown``: those that the connector's task failed at, whatever it has told of them.
     """
 
     there: Collection[TableId]
