@@ -15,7 +15,8 @@ from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured
 from ingest.schema.set_aside import Spans
-from ingest.source.resync import Request, Requests
+from ingest.source.resync import Requests
+from ingest.source.resync_request import Request
 
 
 @dataclass(frozen=True)

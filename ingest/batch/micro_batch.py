@@ -51,6 +51,7 @@ from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.set_aside import Spans
 from ingest.schema.steps import Applied, TableFacts
 from ingest.source.definition_check import SecondLook
+from ingest.source.later_tables import LaterTables
 from ingest.source.resync import Requests
 
 
@@ -97,6 +98,7 @@ class Batches:
         binlog: Binlog,
         epochs: Sequence[Epoch] = (),
         second_look: SecondLook | None = None,
+        later: LaterTables | None = None,
         failures: Failures | None = None,
         published: Callable[[Published], None] = lambda _: None,
     ) -> None:
@@ -137,6 +139,7 @@ class Batches:
             requests,
             self._again,
             second_look,
+            later,
         )
 
     def apply(self, batch: DataFrame, spark_batch: int) -> None:
@@ -278,9 +281,7 @@ class Batches:
         )
 
     def _follow_up(self, entry: Entry, aside: Spans) -> None:
-        """What a crash may leave undone: the next start asks for the tables of all open gaps, and offsets
-        may lag.
-        """
+        """What a crash may leave undone: the next start asks for the tables of all open gaps; offsets may lag."""
         self._again.say(entry, aside)
         self._again.ask(entry.gaps, aside)
         self._log.publish(entry.ends)

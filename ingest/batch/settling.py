@@ -18,12 +18,16 @@ from ingest.batch.table_definitions import Definitions
 from ingest.batch.topic_end import Awaited
 from ingest.changes import restarted_snapshots
 from ingest.changes.restarted_snapshots import Cleanup
+from ingest.lake.manifest import next_entry
+from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap, Kind
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.source.definition_check import SecondLook
-from ingest.source.resync import Request, Requests
+from ingest.source.later_tables import LaterTables
+from ingest.source.resync import Requests
+from ingest.source.resync_request import Request
 
 
 class Spine(Protocol):
@@ -41,6 +45,9 @@ class Spine(Protocol):
 
     def publish(self, entry: Entry) -> None:
         """Write the manifest's next row."""
+
+    def rewind(self, entry: Entry) -> None:
+        """Publish where topics go on from now, and which gaps there are."""
 
     def finish(self, note: Note) -> None:
         """Do a batch of this note."""
@@ -61,6 +68,7 @@ class Settling:
         requests: Requests,
         again: Retaking,
         second_look: SecondLook | None,
+        later: LaterTables | None = None,
     ) -> None:
         self._spine = spine
         self._applier = applier
@@ -69,6 +77,7 @@ class Settling:
         self._requests = requests
         self._again = again
         self._second_look = second_look
+        self._later = later
 
     def look(self, streaming: Position | None) -> None:
         """Do what has become due. ``streaming``: the newest position that the connector is known to have streamed; a
@@ -76,6 +85,8 @@ class Settling:
         """
         if self._second_look and streaming:
             self._second_look.look(self._definitions.streamed(), streaming, self._requests)
+        if self._later and streaming:
+            self._name_joined(self._later, streaming)
         if (newest := self._spine.newest) is None:
             return
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
@@ -90,6 +101,26 @@ class Settling:
         for request in self._requests.look():
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
+
+    def _name_joined(self, later: LaterTables, streaming: Position) -> None:
+        """Gaps of tables that have joined. They are published before anything else: from there on a crash loses nothing, and
+        who looks sees that rows are missing.
+        """
+        looked = later.look(self._definitions.streamed(), streaming, self._spine.newest)
+        if looked is None:
+            return
+        entry = self._spine.newest or next_entry.before_the_first(self._spine.note().checkpoint_id)
+        number = self._spine.note().batch_id
+        gaps = looked.gaps(entry, number, self._again.pipeline.topic)
+        if gaps != entry.gaps:
+            self._spine.rewind(replace(entry, gaps=gaps))
+            for table in looked.joined:
+                self._requests.say(f"{table}: {reasons.JOINED.says}; taking it whole")
+        for request in self._requests.open() if looked.void else ():
+            if request.table in looked.void:
+                self._requests.done(request)
+        later.published(looked, self._spine.newest)
+        self.ask_again(gaps)
 
     def _follow_ddl(self, newest: Entry, streamed: Position) -> None:
         catalog, barriers = self._definitions.governed(newest)

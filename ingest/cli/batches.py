@@ -110,7 +110,12 @@ def status_table(report: ProgressReport) -> Group:
             head.append(f"stopped    {table_name}: {held.stopped}; its changes wait\n", "red")
             head.append("           mend that and run again: a start tries it again, in order\n")
     for name in report.resyncing:
-        head.append(f"resync     {name} is being taken again\n", "yellow")
+        waits = "; the stream waits while it is read" if name in report.blocking else ""
+        head.append(f"resync     {name} is being taken again{waits}\n", "yellow")
+    for name in report.joining:
+        head.append(
+            f"joins      {name} is not in the lake; the next run takes it whole\n", "yellow"
+        )
     if newest and newest.state_rows:
         head.append(f"dedup      {newest.state_rows:,} changes remembered, ")
         head.append(f"{newest.state_bytes / 1e6:.1f} MB of state\n")

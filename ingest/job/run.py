@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from ingest.lake.files import durability
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.location import is_local
 from ingest.lake.files.storage import files_at
+from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
 from ingest.model.names import lease_path
@@ -37,7 +38,7 @@ from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
 from ingest.model.topics import TableId
 from ingest.observe.observer import Observer, observed
-from ingest.source import mysql, resync
+from ingest.source import later_tables, mysql, resync, schema_history
 from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
@@ -121,11 +122,13 @@ class Run:
         lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)
+        unknown = self._expect_later(connector, captured)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
-        supervisor = Supervisor(connector, self.say, newest_number(epochs.known()))
+        number = newest_number(epochs.known())
+        supervisor = Supervisor(connector, self.say, number, unknown)
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
             plain = self._read_in_driver(captured, mysql.keyed(cursor))
@@ -156,6 +159,24 @@ class Run:
                 observer=observer,
             )
             self._stream_until_done(streaming, from_beginning=from_beginning)
+
+    def _expect_later(
+        self, connector: Connector, captured: Sequence[TableId]
+    ) -> Callable[[Iterable[TableId]], None] | None:
+        """Have the connector pass over tables that join until it has read them; before it hears which tables are taken. Returns
+        who notes others that it does not know; None where tables cannot be taken whole by themselves.
+        """
+        if not resync.is_possible(self.pipeline):
+            return None
+        before = later_tables.TakenBefore(self.pipeline)
+        before.begin()
+        joining = before.joining(captured)
+        newest = Ledger(self.pipeline.lake.path).last()
+        incomplete = later_tables.incomplete_in(newest) | before.unknown()
+        connector.passes_over = bool(joining or incomplete)
+        if joining:
+            schema_history.forget(connector, joining)
+        return before.note_unknown
 
     def _drop(self, epochs: EpochRegistry, now: mysql.Reached) -> Drop | None:
         """With where MySQL's log ends: all that is dropped was read from before."""

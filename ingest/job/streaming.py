@@ -37,11 +37,12 @@ from ingest.model.names import checkpoint_path
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
 from ingest.observe.observer import Observer
-from ingest.source import resync
+from ingest.source import resync, schema_history
 from ingest.source.binlog import MySqlLog
 from ingest.source.connector import Connector
 from ingest.source.definition_check import SecondLook
 from ingest.source.epoch_registry import EpochRegistry
+from ingest.source.later_tables import LaterTables
 from ingest.source.supervisor import Supervisor
 from ingest.start import gather_facts
 from ingest.start.repair import mended
@@ -80,7 +81,8 @@ class Streaming:
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
         schemas = broker.SchemaTopic(self.pipeline, epochs)
-        requests = resync.Requests(self.pipeline, self.say)
+        keep = partial(schema_history.keep, Connector(self.pipeline))
+        requests = resync.Requests(self.pipeline, self.say, keep)
         batches = Batches(
             self.spark,
             self.pipeline,
@@ -93,6 +95,9 @@ class Streaming:
             binlog=MySqlLog(self.pipeline, epochs),
             epochs=epochs,
             second_look=SecondLook(self.pipeline),
+            later=LaterTables(self.pipeline, self.supervisor.none_joins)
+            if resync.is_possible(self.pipeline)
+            else None,
             failures=self._failures,
             published=self.observer.published,
         )

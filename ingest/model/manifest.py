@@ -155,6 +155,11 @@ class Gap:
         return reasons.DROPPED.is_in(self.reason)
 
     @property
+    def has_joined(self) -> bool:
+        """True where the table has joined later, and was not taken whole yet."""
+        return self.is_open and reasons.JOINED.is_in(self.reason)
+
+    @property
     def of(self) -> TableId | None:
         """The table; None where only the topic is known, so that none can be taken again."""
         return table_or_topic(self.table)

@@ -81,6 +81,11 @@ def resync_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "resync")
 
 
+def taken_path(lake: str) -> str:
+    """Which tables the pipeline file took in the last runs: by it a start knows which join."""
+    return join(lake, INTERNAL_FOLDER, "taken")
+
+
 def epochs_path(lake: str) -> str:
     """Where the source's log was replaced by another: one file per epoch."""
     return join(lake, INTERNAL_FOLDER, "epochs")

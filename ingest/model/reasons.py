@@ -122,6 +122,11 @@ LABELS_AS_NULL = Reason(
     "labels may stand as NULL until the table was taken again",
     voids=True,
 )
+JOINED = Reason(
+    "the table joined later: rows of before it did are not in the lake",
+    "the table is incomplete, and may be empty or missing, until it was taken whole",
+    "nothing: the table is taken by itself where MySQL has GTIDs; else `ingest resync FILE --all`",
+)
 DROPPED = Reason(
     "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
     "the table may differ from the source until it was taken again",
@@ -130,7 +135,7 @@ DROPPED = Reason(
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
     *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS),
-    *(LABELS_AS_NULL, DROPPED),
+    *(LABELS_AS_NULL, JOINED, DROPPED),
 )
 
 
@@ -181,12 +186,12 @@ _BE_RID = "move its folder away while no job runs: the next one forgets it"
 NOT_TAKEN = Reason(
     "`source.tables` does not take it any more",
     _STAY,
-    f"take it in again and `ingest resync` it; or {_KEEP}; or {_BE_RID}",
+    f"take it in again, and the next run takes it whole; or {_KEEP}; or {_BE_RID}",
 )
 NO_SUCH_TABLE = Reason(
     "MySQL has no table of that name, or hides it from this user",
     f"{_STAY}; most often it was renamed to a name that is not taken, of which the connector says nothing",
-    f"take it in under its new name and `ingest resync` that; for what is here under the old one, {_KEEP}, or exclude it in "
+    f"take it in under its new name, and the next run takes it whole; for what is here under the old one, {_KEEP}, or exclude it in "
     f"`source.tables` and {_BE_RID}",
 )
 HELD_BEFORE = Reason(

@@ -295,8 +295,9 @@ def _count(cursor: Cursor, table: _Table) -> int:
 
 
 def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
-    """What a policy, or a person who gave changes up, has to do with a table. ``gaps``: the table's."""
+    """What a policy, or a person who gave changes up, has to do with a table, or that it joined later. ``gaps``: the table's."""
     notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
+    notes += [f"incomplete: {one.reason}" for one in gaps if one.has_joined]
     if state and state.stopped:
         notes.insert(0, f"stands still: {state.stopped}")
     elif state and state.paused:

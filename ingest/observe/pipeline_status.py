@@ -19,6 +19,7 @@ from ingest.observe import left_tables
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
+from ingest.source.later_tables import TakenBefore
 from ingest.source.resync import Requests
 from ingest.source.supervisor import SILENT_AFTER, Action, Facts, diagnose
 
@@ -92,6 +93,10 @@ class ProgressReport:
     """Tables with a gap that the pipeline file takes no more: they stay as they are, and nothing is missing."""
     only_in_lake: tuple[OnlyInLake, ...] = ()
     """Tables with rows that the source does not capture any more."""
+    joining: tuple[str, ...] = ()
+    """Tables that `source.tables` takes since the last run: they are incomplete, and the next run takes them whole."""
+    blocking: frozenset[str] = frozenset()
+    """Of those that are being taken again the ones for which the stream waits."""
 
     @property
     def open_gaps(self) -> int:
@@ -138,6 +143,8 @@ class ProgressReport:
                 for gap in (newest.gaps if newest else ())
             ],
             "resyncing": list(self.resyncing),
+            "blocking": sorted(self.blocking),
+            "joining": list(self.joining),
             "paused": [
                 {"table": name, "statement": state.paused_by, "position": str(state.paused)}
                 for name, state in (newest.tables if newest else {}).items()
@@ -170,6 +177,9 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
     health, missing = _of_servers(pipeline)
+    # Elsewhere it would take a Spark to look.
+    local = is_local(pipeline.lake.path)
+    requests = Requests(pipeline).open() if local else []
     return ProgressReport(
         pipeline=pipeline.name,
         newest=newest,
@@ -177,14 +187,25 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         missing=missing,
         connector=health,
         total_changes=ledger.total_changes(),
-        # Elsewhere it would take a Spark to look.
-        resyncing=tuple(one.table for one in Requests(pipeline).open())
-        if is_local(pipeline.lake.path)
-        else (),
+        resyncing=tuple(one.table for one in requests),
+        blocking=frozenset(one.table for one in requests if one.kind == "BLOCKING"),
         waiting=tuple(waiting_list(pipeline.lake.path)),
         excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
+        joining=_joining(pipeline) if local else (),
     )
+
+
+def _joining(pipeline: Pipeline) -> tuple[str, ...]:
+    """By what MySQL has now; none while it is away."""
+    try:
+        with mysql.connected(pipeline.source) as cursor:
+            there = mysql.base_tables(cursor)
+    except IngestError as failure:
+        if not failure.may_pass:
+            raise
+        return ()
+    return tuple(map(str, TakenBefore(pipeline).joining(there)))
 
 
 def _of_servers(pipeline: Pipeline) -> tuple[ConnectorHealth, int | None]:

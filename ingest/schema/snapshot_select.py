@@ -42,6 +42,11 @@ def statement(table: TableId, of: OwnSelect) -> str:
     return f"SELECT {listed} FROM {quoted(table.database)}.{quoted(table.name)}"
 
 
+def none(table: TableId) -> str:
+    """A statement by which a snapshot reads a table's definition and no row."""
+    return f"SELECT * FROM {quoted(table.database)}.{quoted(table.name)} WHERE FALSE"
+
+
 def _marked(name: str) -> str:
     # Bytes that are no UTF-8 become NULL, and so come without a mark.
     label = f"CONCAT('{LABEL}', CONVERT({name} USING utf8mb4))"

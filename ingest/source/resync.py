@@ -3,7 +3,8 @@
 The request goes through a Kafka topic, so nothing is ever written to the source: beyond the grants
 of the pipeline (SELECT on the table) it needs GTIDs there. A table with a key is read in chunks
 between two marks of the log (an incremental snapshot); its old rows stay readable, and those that
-the source no longer has go at the end. A table without a key is read in one go, during which the
+the source no longer has go at the end. Of one that has joined later the connector reads the definition before, which it
+does in a blocking snapshot alone: one of no rows. A table without a key is read in one go, during which the
 connector streams nothing (a blocking snapshot).
 """
 
@@ -13,8 +14,8 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
@@ -29,8 +30,9 @@ from ingest.model.position import Position
 from ingest.model.reasons import NO_KEY
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
-from ingest.source import mysql
+from ingest.source import later_tables, mysql
 from ingest.source.epoch_registry import EpochRegistry
+from ingest.source.resync_request import Kind, Request
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one
@@ -39,44 +41,6 @@ that was sent while it was away is lost."""
 
 _TOGETHER = ","
 """Between the ids of the requests that one signal carries."""
-
-
-Kind = Literal["INCREMENTAL", "BLOCKING"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """One table to take again. ``below``: where MySQL's log ended when it was asked for. ``heard``: where
-    the connector's notifications ended then; those of a blocking snapshot do not name the request. ``select``: what a
-    blocking snapshot is to read, where Debezium's own statement would not do. ``sent``: when it was sent last, in
-    seconds since 1970. ``after``: the manifest's newest batch when it was asked for; 0 where an earlier version asked.
-    ``snapshot``: the newest snapshot of the table that was settled then.
-    """
-
-    id: str
-    table: str
-    kind: Kind
-    below: Position
-    heard: int = 0
-    select: str = ""
-    sent: float = 0.0
-    after: int = 0
-    snapshot: Position | None = None
-
-    def as_json(self) -> str:
-        """The text of its file."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Request:
-        """The inverse."""
-        found = json.loads(text)
-        settled = found.get("snapshot")
-        places = {
-            "below": Position.from_mapping(found["below"]),
-            "snapshot": Position.from_mapping(settled) if settled else None,
-        }
-        return cls(**{**found, **places})
 
 
 def request(
@@ -95,11 +59,15 @@ def request(
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
+        joined = later_tables.incomplete_in(newest)
+        joined.update(later_tables.TakenBefore(pipeline).joining(named))
+        # Such a name goes into no condition, and without one a blocking snapshot reads all rows.
+        whole = {t for t in joined if snapshot_select.listed(t) is None}
         own = mysql.own_selects(cursor)
         selects = {t: snapshot_select.statement(t, own[t]) for t in named if t in own}
         keys = {t: mysql.primary_key(cursor, t) for t in named}
-        whys = {t: _why_blocking(keys[t], anew=anew, marked=t in own) for t in named}
-        if any(whys.values()):
+        whys = {t: _why_blocking(keys[t], anew=anew or t in whole, marked=t in own) for t in named}
+        if joined or any(whys.values()):
             mysql.rotate_log(cursor)
         end = mysql.reached(cursor)
         epoch = newest_number(EpochRegistry(pipeline).known())
@@ -117,15 +85,18 @@ def request(
                 time.time(),
                 newest.batch_id if newest else 0,
                 states[str(table)].snapshot if str(table) in states else None,
+                untold=table in joined and not why,
             )
             for table, why in whys.items()
         ]
     requests = requests or Requests(pipeline)
-    busy = any(one.kind == "INCREMENTAL" for one in requests.open())
+    busy = any(not one.blocks for one in requests.open())
     for one in made:
         requests.add(one)
-        say(f"{one.table}: asked for {whys[TableId.parse(one.table)] or _INCREMENTAL}")
-    requests.send([one for one in made if not (busy and one.kind == "INCREMENTAL")])
+        beside = _WITH_DEFINITION if one.untold else _INCREMENTAL
+        say(f"{one.table}: asked for {whys[TableId.parse(one.table)] or beside}")
+    blocking = any(one.blocks for one in made)
+    requests.send([one for one in made if one.blocks or not (busy or blocking)])
     return made
 
 
@@ -141,6 +112,7 @@ def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:
 
 
 _WAITS = "the stream waits while it is read"
+_WITH_DEFINITION = "its definition, then an incremental snapshot beside the stream"
 _INCREMENTAL = "an incremental snapshot; its rows stay readable until the new ones are whole"
 
 
@@ -183,6 +155,9 @@ class Requests:
 
     pipeline: Pipeline
     say: Callable[[str], None] = lambda _: None
+    keep: Callable[[Sequence[TableId]], bool] = lambda _: True
+    """Has the connector keep what it has read of tables' definitions; False while it cannot."""
+    _kept: set[str] = field(default_factory=set)
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
     _completed: set[tuple[str, str]] = field(default_factory=set)
@@ -230,10 +205,11 @@ class Requests:
         topic = signal_topic(self.pipeline)
         broker.ensure_topic(self.pipeline, topic)
         producer = Producer(broker.connection(self.pipeline), logger=broker.Silent())
-        for kind in sorted({one.kind for one in asked}):
-            group = [one for one in asked if one.kind == kind]
+        for blocks in sorted({one.blocks for one in asked}, reverse=True):
+            group = [one for one in asked if one.blocks == blocks]
+            kind: Kind = "BLOCKING" if blocks else "INCREMENTAL"
             tables = sorted({_collection(one) for one in group})
-            selects = {name: one.select for one in group if one.select and (name := _listed(one))}
+            selects = {name: s for one in group if (s := _select(one)) and (name := _listed(one))}
             conditions = [{"data-collection": n, "filter": s} for n, s in selects.items()]
             data: dict[str, Any] = {"data-collections": tables, "type": kind}
             if conditions:
@@ -254,12 +230,14 @@ class Requests:
         found = self.open()
         if found:
             self._read()
-        blocking = [one for one in found if one.kind == "BLOCKING" and not self.is_complete(one)]
+            self._keep_definitions(found)
+            found = [self._told(one) for one in found]
+        blocking = [one for one in found if one.blocks and not self.is_complete(one)]
         unheard = [one for one in blocking if self._begun < one.heard]
         for one in unheard:  # the next of those that were sent may be about to begin
             self._sent[one.id] = max(self._sent_at(one), self._ended)
         self._send_if_due(unheard, follows=False)
-        pending = [one for one in found if one.kind == "INCREMENTAL"]
+        pending = [one for one in found if not one.blocks]
         left = [one for one in pending if not self.is_complete(one)]
         begun = [one for one in left if self._is_started(one)]
         if begun:  # the others are in no signal that is still to come
@@ -271,6 +249,26 @@ class Requests:
             self._send_if_due(left, follows=follows)
         self._active = {one.id for one in begun or left}
         return found
+
+    def _keep_definitions(self, found: Sequence[Request]) -> None:
+        """Before anything is made of it that a blocking snapshot has read a table."""
+        read = [one for one in found if one.blocks and self._scanned_at(one) >= one.heard]
+        new = [one for one in read if one.id not in self._kept]
+        if new and self.keep([TableId.parse(one.table) for one in new]):
+            self._kept.update(one.id for one in new)
+
+    def _told(self, one: Request) -> Request:
+        """The same, to be asked for its rows once the connector has read its definition. A crash before that is kept costs
+        nothing: the notifications are read again. On a quiet server the rows would carry a place a few bytes before that of the
+        definition, and be read by no definition or an older one (seen); so they get a binlog file of their own.
+        """
+        if not one.untold or not self._is_scanned(one):
+            return one
+        self._rotate_log()
+        self._sent.pop(one.id, None)
+        told = replace(one, untold=False, sent=0.0)
+        self.add(told)
+        return told
 
     def _send_if_due(self, asked: Sequence[Request], *, follows: bool) -> None:
         """Whoever asked has sent the first; what ``follows`` it is ours to send."""
@@ -296,8 +294,15 @@ class Requests:
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of the table."""
         if one.kind == "BLOCKING":
-            return self._scanned.get(_collection(one), (-1, False))[0] >= one.heard
+            return self._is_scanned(one)
         return (one.id, _collection(one)) in self._completed
+
+    def _is_scanned(self, one: Request) -> bool:
+        """True once a blocking snapshot has read it since it was asked for, and its definition is kept."""
+        return self._scanned_at(one) >= one.heard and one.id in self._kept
+
+    def _scanned_at(self, one: Request) -> int:
+        return self._scanned.get(_collection(one), (-1, False))[0]
 
     def was_empty(self, one: Request) -> bool:
         """True when the connector has read all of the table and found no row."""
@@ -355,6 +360,10 @@ class Requests:
             if good:  # by the newest scan: one that was sent again may have met rows
                 self._empty = self._empty | read if empty else self._empty - read
 
+    def _rotate_log(self) -> None:
+        with mysql.connected(self.pipeline.source) as cursor:
+            mysql.rotate_log(cursor)
+
     def _files(self) -> Files:
         return files_at(resync_path(self.pipeline.lake.path))
 
@@ -363,6 +372,12 @@ def _collection(one: Request) -> str:
     """The table as Debezium names it."""
     table = TableId.parse(one.table)
     return f"{table.database}.{table.name}"
+
+
+def _select(one: Request) -> str:
+    """What a blocking snapshot reads of it; empty for Debezium's own statement. For a definition alone no row."""
+    table = TableId.parse(one.table)
+    return snapshot_select.none(table) if one.untold else one.select
 
 
 def _listed(one: Request) -> str | None:

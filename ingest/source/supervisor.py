@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from ingest.model.errors import Exit, IngestError
 from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.source import mysql
 from ingest.source.connector import Connector, Status, is_snapshotting, streaming_position
 from ingest.source.connector_news import Look, News, delivers, told
@@ -48,6 +49,8 @@ class Facts:
     unknown_seconds: float = 0.0
     unasked: str = ""
     offset: Mapping[str, Any] | None = None
+    passes_over: bool = True
+    """Whether the connector passes over tables that it does not know already, or nobody could take them whole."""
 
     @property
     def runs(self) -> bool:
@@ -63,6 +66,7 @@ class Action(Enum):
     CREATE = "create"
     RESTART = "restart"
     STOP = "stop"
+    JOIN = "join"
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ class Diagnosis:
     remedy: str = ""
 
 
+_UNKNOWN_TABLE = r"schema isn't known to this connector"
 _LASTING = (
     (
         r"same server_uuid/server_id",
@@ -144,7 +149,7 @@ _LASTING = (
         ),
     ),
     (
-        r"schema isn't known to this connector",
+        _UNKNOWN_TABLE,
         "a table was not readable at the snapshot: GRANT SELECT on it, then `ingest resync FILE --all`",
     ),
 )
@@ -158,6 +163,11 @@ def diagnose(facts: Facts) -> Diagnosis:
             return Diagnosis(Action.WAIT)
         return Diagnosis(Action.CREATE, "Connect has lost the connector; making it again")
     if status.task == "FAILED" or status.connector == "FAILED":
+        if re.search(_UNKNOWN_TABLE, status.trace) and not facts.passes_over:
+            return Diagnosis(
+                Action.JOIN,
+                f"a table has joined later ({status.cause}); its changes are passed over until it is taken whole",
+            )
         for pattern, remedy in _LASTING:
             if re.search(pattern, status.trace, re.DOTALL):
                 return Diagnosis(
@@ -177,6 +187,12 @@ def diagnose(facts: Facts) -> Diagnosis:
     return Diagnosis(Action.NONE)
 
 
+def named_unknown(status: Status | None) -> set[TableId]:
+    """The table that a task has failed at, as it did not know it."""
+    found = re.search(rf"table (.+?)\.(.+) whose {_UNKNOWN_TABLE}", status.trace if status else "")
+    return {TableId(*found.groups())} if found else set()
+
+
 def look_of(facts: Facts, diagnosis: Diagnosis, now: float, restarts: int = 0) -> Look:
     """What of one look matters for what is told. Where MySQL cannot be asked, nobody knows whether records come."""
     return Look(
@@ -192,7 +208,17 @@ def look_of(facts: Facts, diagnosis: Diagnosis, now: float, restarts: int = 0) -
 class Supervisor:
     """Looks at a connector now and then, tells what is wrong (``connector_news``), restarts with backoff."""
 
-    def __init__(self, connector: Connector, say: Callable[[str], None], epoch: int = 0) -> None:
+    def __init__(
+        self,
+        connector: Connector,
+        say: Callable[[str], None],
+        epoch: int = 0,
+        unknown: Callable[[Iterable[TableId]], None] | None = None,
+    ) -> None:
+        """``unknown`` notes tables that the connector's task has failed at, as it did not know them, for whoever has them
+        taken whole; None where nobody has, and what is passed over would be lost.
+        """
+        self._unknown = unknown
         self._connector = connector
         self._epoch = epoch
         self._streaming: Position | None = None
@@ -220,13 +246,13 @@ class Supervisor:
         look = look_of(facts, diagnosis, now, self._restarts)
         self._tell(look)
         try:
-            self._act(diagnosis, now)
+            self._act(diagnosis, now, facts)
         except IngestError as failure:
             if not failure.may_pass:
                 raise
             self._tell(replace(look, wrong=(*look.wrong, failure.what)))
 
-    def _act(self, diagnosis: Diagnosis, now: float) -> None:
+    def _act(self, diagnosis: Diagnosis, now: float, facts: Facts) -> None:
         if diagnosis.action is Action.STOP and not self._is_worth_a_try(diagnosis, now):
             raise IngestError(
                 "E-CONNECTOR-FAILED",
@@ -237,9 +263,28 @@ class Supervisor:
             )
         if diagnosis.action is Action.RESTART:
             self._restart(now)
+        elif diagnosis.action is Action.JOIN:
+            assert self._unknown is not None
+            self._unknown(named_unknown(facts.status))  # before a change of it is passed over
+            self._pass_over(on=True)
+            self._restart(now)
         elif diagnosis.action is Action.CREATE:
             # Without its stored offset it begins with a snapshot, which takes nothing twice.
             self._connector.apply()
+
+    def none_joins(self) -> None:
+        """No table joins any more: from here on the connector's task fails where it does not know one."""
+        if self._connector.passes_over:
+            self._pass_over(on=False)
+
+    def _pass_over(self, *, on: bool) -> None:
+        """Has the connector do so; where Connect does not answer it is tried again at the next look."""
+        self._connector.passes_over = on
+        try:
+            self._connector.apply()
+        except IngestError:
+            self._connector.passes_over = not on
+            raise
 
     def streaming(self, *, now: bool = False) -> Position | None:
         """Where in the log the connector is known to stream; None while it takes a snapshot.
@@ -276,7 +321,8 @@ class Supervisor:
         self._unknown_since = (self._unknown_since or now) if status is None else None
         silent = now - self._silent_since if self._silent_since else 0.0
         unknown = now - self._unknown_since if self._unknown_since else 0.0
-        return Facts(status, snapshotting, streams, silent, unknown, unasked, offset)
+        passes_over = self._connector.passes_over or self._unknown is None
+        return Facts(status, snapshotting, streams, silent, unknown, unasked, offset, passes_over)
 
     def _restart(self, now: float) -> None:
         if now < self._next_restart:

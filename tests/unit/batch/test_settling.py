@@ -15,7 +15,8 @@ from ingest.model.position import PART_REREAD, Position
 from ingest.model.start_facts import KafkaFacts, Note
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied
-from ingest.source.resync import Request
+from ingest.source.later_tables import Looked
+from ingest.source.resync_request import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
@@ -49,6 +50,19 @@ def asked(id_, **more):
     return Request(id_, "d.t", more.pop("kind", "INCREMENTAL"), BELOW, sent=time.time(), **more)
 
 
+class Later:
+    """A look at MySQL's tables that finds what a test says."""
+
+    def __init__(self):
+        self.found, self.open = [], None
+
+    def look(self, catalog, streaming, newest):
+        return self.found.pop(0) if self.found else None
+
+    def published(self, looked, newest):
+        self.open = [gap.table for gap in newest.gaps if gap.has_joined]
+
+
 class Lake:
     """The batches of a job, of which no row is written: what is published, and which rows were to go."""
 
@@ -69,8 +83,10 @@ lake: {{path: {root}}}
             known=lambda: self.catalog,
             governed=lambda newest: (Catalog(), {}),
             readable=lambda: (self.catalog, {}),
+            streamed=lambda: self.catalog,
         )
-        self.settling = Settling(self, self, tables, ends, self.requests, again, None)
+        self.later = Later()
+        self.settling = Settling(self, self, tables, ends, self.requests, again, None, self.later)
 
     def note(self):
         return Note(self.newest.batch_id + 1, "abc")
@@ -80,6 +96,9 @@ lake: {{path: {root}}}
 
     def publish(self, published):
         self.newest = published
+
+    def rewind(self, entry):
+        self.publish(entry.without_changes("rewind", self.note().batch_id, 1))
 
     def replay(self):
         return 0
@@ -227,3 +246,43 @@ def test_a_snapshot_that_began_after_the_gap_closes_it(tmp_path):
     lake.settling.look(Position(0, 1, 600))
     assert (lake.removed, lake.open_gaps) == ([Position(0, 1, 500)], [])
     assert str(T) in lake.newest.tables
+
+
+def joins(*, there=(T,)):
+    return Looked(there, BELOW, ("d.*",), [("d.x",)], [T], [] if there else [T])
+
+
+def test_a_table_that_joins_is_named_before_it_is_asked_for_and_what_was_asked_before_is_void(lake):
+    lake.later.found.append(joins())
+    lake.settling.look(BELOW)
+    (gap,) = lake.newest.gaps
+    assert (gap.table, gap.has_joined, gap.position) == ("d.t", True, BELOW)
+    assert lake.later.open == ["d.t"], "published when what is taken is remembered"
+    assert lake.requests.asked == ["d.t"]
+    (request,) = lake.requests.open()
+    assert request.after == gap.since, "the one of before knew nothing of the table's definition"
+
+
+def test_it_is_whole_once_its_rows_have_come(lake):
+    lake.later.found.append(joins())
+    lake.settling.look(BELOW)
+    (request,) = lake.requests.open()
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole(request.id))
+    assert (lake.open_gaps, lake.removed, lake.requests.open()) == ([], [READ], [])
+
+
+def test_of_one_that_the_source_drops_meanwhile_nothing_is_missing_or_asked_for(lake):
+    lake.later.found += [joins(), joins(there=())]
+    lake.settling.look(BELOW)
+    lake.settling.look(BELOW)
+    assert (lake.open_gaps, lake.requests.open(), lake.later.open) == ([], [], [])
+
+
+def test_a_table_that_joins_before_the_first_batch_makes_the_manifest_s_first_row(tmp_path):
+    lake = Lake(tmp_path, entry())
+    lake.newest, lake.note = None, lambda: Note(1, "abc")
+    lake.later.found.append(joins())
+    lake.settling.look(BELOW)
+    assert lake.newest.batch_id == 1
+    assert lake.later.open == ["d.t"]

@@ -20,7 +20,7 @@ from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, Attempt
-from ingest.source.resync import Request
+from ingest.source.resync_request import Request
 from tests.support.declared_tables import CREATE, T, at, catalog, column, facts, record
 from tests.unit.start.test_start_decision import entry
 

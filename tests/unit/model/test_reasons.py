@@ -38,6 +38,7 @@ STORED = [
     ),
     "rows that differ in microseconds alone were one row to an earlier version of ingest",
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
+    "the table joined later: rows of before it did are not in the lake",
     "dropped from quarantine on 2026-01-31 by `ingest quarantine drop`, changes: 3",
     "column 'e' has the type VECTOR, for which there is no exact place in the lake",
     "has a column named '_ingest', which ingest needs itself",

@@ -168,6 +168,7 @@ class Watched:
             status=lambda: Status("RUNNING", self.task, self.trace),
             offset=lambda: self.offset,
             restart=lambda: self.restarts.append(self.now),
+            passes_over=False,
         )
         monkeypatch.setattr(supervisor.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(supervisor.mysql, "dump_threads", self.dump_threads)

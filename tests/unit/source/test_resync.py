@@ -8,7 +8,8 @@ import pytest
 from ingest.config.pipeline_file import parse
 from ingest.model.position import Position
 from ingest.source import resync
-from ingest.source.resync import Request, Requests
+from ingest.source.resync import Requests
+from ingest.source.resync_request import Request
 
 
 class Wire(Requests):
@@ -24,6 +25,9 @@ class Wire(Requests):
         if asked:
             self.sent.append(" ".join(one.table for one in asked))
         self._sent.update({one.id: resync.time.monotonic() for one in asked})
+
+    def _rotate_log(self):
+        self.sent.append("(another binlog file)")
 
     def _read(self):
         while self.notifications:
@@ -150,6 +154,7 @@ def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, m
 
 
 INITIAL = "Initial Snapshot"
+FILE = "(another binlog file)"
 
 
 def blocking_one(wire, name="c", heard=0):
@@ -233,3 +238,100 @@ def test_a_wall_clock_that_was_set_back_costs_another_wait_and_no_more(wire):
         wire.add(replace(one, sent=one.sent + 1e6))
     wire.look()
     assert wire.sent == []
+
+
+def untold(wire, **more):
+    """One table that has joined later: the connector does not know its definition."""
+    for one in wire.open():
+        wire.done(one)
+    one = Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 9), untold=True, **more)
+    wire.add(one)
+    return one
+
+
+INITIAL = "Initial Snapshot"
+FILE = "(another binlog file)"
+
+
+def test_a_table_s_rows_are_asked_for_once_its_definition_is_read(wire):
+    untold(wire, heard=1, sent=time.time())
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "before", "d.c", by=INITIAL)]
+    (one,) = wire.look()
+    assert (one.untold, one.blocks, wire.sent) == (True, True, []), (
+        "that was before it was asked for"
+    )
+    wire.notifications = [
+        said("STARTED", "x", by=INITIAL),
+        said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL),
+        said("COMPLETED", "x", by=INITIAL),
+    ]
+    (one,) = wire.look()
+    assert (one.untold, one.blocks, wire.sent) == (False, False, [FILE, "d.c"])
+    assert not wire.is_complete(one), "no row of it was read"
+    assert wire.open() == [replace(one, sent=wire.open()[0].sent)], "kept for the next run"
+    wire.look()
+    assert wire.sent == [FILE, "d.c"]
+    wire.notifications = [
+        said("STARTED", "resync-c"),
+        said("TABLE_SCAN_COMPLETED", "resync-c", "d.c"),
+    ]
+    wire.look()
+    assert complete(wire) == ["d.c"]
+
+
+def test_a_definition_that_was_read_before_a_crash_is_not_read_again(wire):
+    untold(wire, heard=0, sent=time.time())
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL)]
+    after = Wire(
+        wire.pipeline
+    )  # nothing of it was kept; the notifications are read from their beginning
+    after.notifications = list(wire.notifications)
+    (one,) = after.look()
+    assert (one.untold, after.sent) == (False, [FILE, "d.c"])
+
+
+def test_no_rows_are_asked_for_while_a_definition_is_read(wire):
+    untold(wire, heard=0, sent=time.time())
+    wire.add(Request("resync-d", "d.d", "INCREMENTAL", Position(0, 1, 9)))
+    wire.look()
+    assert wire.sent == []
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL)]
+    wire.look()
+    assert wire.sent == [FILE, "d.c d.d"]
+
+
+def test_a_request_outlasts_its_file():
+    one = Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 9), untold=True)
+    assert Request.from_json(one.as_json()) == one
+    older = Request.from_json(one.as_json().replace(', "untold": true', ""))
+    assert older == replace(one, untold=False), "by an earlier version"
+
+
+def test_rows_are_asked_for_only_once_the_connector_would_know_the_definition_after_a_restart(wire):
+    untold(wire, sent=time.time())
+    asked, may = [], [False, True]
+
+    def keep(tables):
+        asked.extend(map(str, tables))
+        return may.pop(0)
+
+    wire.keep = keep
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL)]
+    (one,) = wire.look()  # it is in its snapshot still
+    assert (one.untold, wire.sent, asked) == (True, [], ["d.c"])
+    (one,) = wire.look()
+    assert (one.untold, wire.sent, asked) == (False, [FILE, "d.c"], ["d.c", "d.c"])
+    wire.look()
+    assert len(asked) == 2
+
+
+def test_the_definition_of_a_table_without_a_key_is_kept_with_its_rows(wire):
+    for one in wire.open():
+        wire.done(one)
+    wire.add(Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), sent=time.time()))
+    asked = []
+    wire.keep = lambda tables: bool(asked.append(list(map(str, tables))) or True)
+    wire.notifications = [said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL)]
+    wire.look()
+    wire.look()
+    assert (complete(wire), asked) == (["d.c"], [["d.c"]])

@@ -8,7 +8,9 @@ from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.manifest import ranges
 from ingest.model.offset_log import offsets_from_log
+from ingest.model.topics import TableId
 from ingest.observe.verdict import Difference, compare_rows, differing_buckets
+from ingest.source import mysql, supervisor
 from ingest.source.connector import Status, delivered, plan_from
 from ingest.source.mysql import Reached
 from ingest.source.supervisor import (
@@ -167,3 +169,81 @@ def test_a_cause_that_needs_a_human_is_tried_once_more_since_the_human_may_have_
     with pytest.raises(IngestError, match=r"server_id") as stopped:
         supervisor.look()
     assert "source.server_id" in stopped.value.remedy
+
+
+UNKNOWN = Status(
+    "RUNNING",
+    "FAILED",
+    "Caused by: io.debezium.DebeziumException: Encountered change event for table shop.later whose schema isn't "
+    "known to this connector",
+)
+
+
+def test_a_table_that_the_connector_does_not_know_is_passed_over_until_it_is_taken_whole():
+    found = diagnose(Facts(UNKNOWN, False, 1, 0, passes_over=False))
+    assert found.action is Action.JOIN
+    assert "shop.later" in found.sentence
+
+
+def test_it_ends_the_run_where_nobody_could_take_it_whole_or_it_is_passed_over_already():
+    assert diagnose(Facts(UNKNOWN, False, 1, 0)).action is Action.STOP
+
+
+class Joining:
+    """A connector that counts what is done with it."""
+
+    def __init__(self):
+        self.name, self.passes_over, self.done = "shop", False, []
+        self.pipeline = SimpleNamespace(source=None)
+
+    def status(self):
+        return RUNNING if self.passes_over else UNKNOWN
+
+    def offset(self):
+        return {"file": "b.000001", "pos": 4}
+
+    def apply(self):
+        self.done.append(f"apply {self.passes_over}")
+
+    def restart(self):
+        self.done.append("restart")
+
+
+def test_the_connector_is_to_fail_again_once_no_table_joins(monkeypatch):
+    connector = Joining()
+    monkeypatch.setattr(mysql, "dump_threads", lambda source: 1)
+    noted = []
+    watched = Supervisor(connector, lambda _: None, unknown=noted.extend)
+    watched.none_joins()
+    assert connector.done == []
+    watched.look()
+    assert connector.done == ["apply True", "restart"]
+    assert noted == [TableId("shop", "later")]
+    watched.none_joins()
+    watched.none_joins()
+    assert connector.done == ["apply True", "restart", "apply False"]
+
+
+def test_without_gtids_the_connector_goes_on_failing(monkeypatch):
+    connector = Joining()
+    monkeypatch.setattr(mysql, "dump_threads", lambda source: 1)
+    Supervisor(connector, lambda _: None).look()
+    assert connector.done == ["restart"], "once, as its cause may be mended by now"
+
+
+def test_a_connect_that_does_not_answer_has_it_tried_again(monkeypatch):
+    connector, now = Joining(), [100.0]
+    apply = connector.apply
+
+    def away():
+        raise IngestError("E-CONNECT-AWAY", "Connect is away.", remedy="wait.", may_pass=True)
+
+    monkeypatch.setattr(mysql, "dump_threads", lambda source: 1)
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    watched = Supervisor(connector, lambda _: None, unknown=lambda _: None)
+    connector.apply = away
+    watched.look()
+    assert (connector.passes_over, connector.done) == (False, [])
+    connector.apply, now[0] = apply, 104.0
+    watched.look()
+    assert connector.done == ["apply True", "restart"]
