@@ -19,7 +19,7 @@ from ingest.source.resync import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
-from tests.unit.source.test_resync import Wire, parse, said
+from tests.unit.source.test_resync import INITIAL, Wire, parse, said
 from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
 
 BELOW = Position(0, 3, 400)
@@ -60,7 +60,8 @@ kafka: {{bootstrap_servers: "k:1"}}
 connect: {{url: "http://c:1"}}
 lake: {{path: {root}}}
 """
-        self.newest, self.removed, pipeline = newest, [], parse(text)
+        self.newest, self.removed, self.shown = newest, [], []
+        pipeline = parse(text)
         self.catalog = known or Catalog()
         self.requests = Asking(pipeline, self)
         again = Retaking(pipeline, self.requests, PlainLog())
@@ -83,6 +84,10 @@ lake: {{path: {root}}}
 
     def replay(self):
         return 0
+
+    def show(self, table, since, is_whole):
+        self.shown.append(str(table))
+        return False
 
     def clean_up(self, cleanup, work):
         self.removed.append(cleanup.below)
@@ -197,6 +202,32 @@ def test_of_a_table_without_a_row_here_a_reading_that_found_some_closes_nothing(
     assert (lake.open_gaps, lake.requests.asked) == ([gap.reason], ["d.t"])
     lake.hear(*read_whole("resync-3", "EMPTY"))
     assert lake.open_gaps == []
+
+
+def test_rows_that_wait_of_a_request_that_is_void_are_not_waited_for(tmp_path):
+    """They are not shown before a later one has come, which is asked for when this one is done."""
+    known = {"d.t": replace(TABLE, hidden=BELOW)}
+    lake = Lake(tmp_path, entry(tables=known))
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.start(kafka=RETENTION)
+    lake.come(hidden=BELOW)
+    lake.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert lake.shown == []
+    assert (lake.requests.asked, lake.removed, len(lake.open_gaps)) == (["d.t"], [], 1)
+    (now,) = lake.requests.open()
+    assert now.after >= lake.newest.gaps[0].since
+
+
+def test_a_request_is_not_done_before_what_waits_is_shown(tmp_path):
+    lake = Lake(tmp_path, entry(tables={"d.t": replace(TABLE, hidden=BELOW)}))
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.hear()
+    assert lake.shown == []
+    lake.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert (lake.shown, len(lake.requests.open())) == (["d.t"], 1)
+    lake.come(hidden=None, floor=BELOW)
+    lake.hear()
+    assert (lake.shown, lake.removed, lake.requests.open()) == (["d.t"], [BELOW], [])
 
 
 AGAIN = record(500, "CREATE", [column("id")], snapshot="true")
