@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files.storage import Files, files_at
 from ingest.model import reasons
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import taken_path
 from ingest.model.position import Position
@@ -164,6 +165,7 @@ class LaterTables:
     none_left: Callable[[], None] = lambda: None
     _there: tuple[list[TableId], Position] | None = None
     _next: float = 0.0
+    _not_before: float = 0.0
     _before: TakenBefore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -174,8 +176,13 @@ class LaterTables:
         known to stream, with ``catalog`` read to its end after that was known.
         """
         unknown = self._before.unknown()
-        if self._there is None and (unknown or time.monotonic() >= self._next):
-            self._there = self._asked(streaming.epoch)
+        now = time.monotonic()
+        if self._there is None and now >= self._not_before and (unknown or now >= self._next):
+            try:
+                self._there = self._asked(streaming.epoch)
+            except IngestError:
+                # MySQL is away, or refuses the password: who watches the connector says so, and nothing of a batch needs this.
+                self._not_before = now + LOOK_EVERY
         if self._there is None or streaming < self._there[1]:
             return None
         (there, end), self._there = self._there, None

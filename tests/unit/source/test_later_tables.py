@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Gap
 from ingest.model.position import Position
 from ingest.model.topics import TableId, captured
+from ingest.schema.catalog import Catalog
+from ingest.source import mysql
 from ingest.source.later_tables import LaterTables, Looked, TakenBefore, incomplete_in
+from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import catalog, column, record
 from tests.unit.source.test_resync import parse
 
@@ -183,3 +187,18 @@ def test_a_table_that_the_task_failed_at_joins_whatever_the_connector_has_told_o
     assert (found.joined, found.void) == ([], {"d.a"}), (
         "named already: its definition is read again"
     )
+
+
+def test_where_mysql_cannot_be_asked_a_running_job_goes_on_and_asks_later(monkeypatch, tmp_path):
+    """Its password was changed, say: that is said by who watches the connector, and would end the job here."""
+    asked = []
+
+    def refused(*_):
+        asked.append(1)
+        raise IngestError("E-MYSQL-LOGIN", "no", remedy="the password")
+
+    monkeypatch.setattr(mysql, "connected", refused)
+    later = LaterTables(pipeline_at(tmp_path))
+    for _ in range(3):
+        assert later.look(Catalog(), END, None) is None
+    assert asked == [1]
