@@ -170,7 +170,7 @@ class Streaming:
         """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now."""
         if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
-            Connector(self.pipeline).restart(times=4)
+            Connector(self.pipeline).restart()
         batches.ask_again(batches.newest.gaps if batches.newest else ())
 
     def _checkpoint(

@@ -18,13 +18,7 @@ from typing import Any, Literal
 
 import httpx
 import yaml
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_result,
-    stop_after_attempt,
-    wait_fixed,
-)
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
@@ -184,14 +178,9 @@ class Connector:
         """Undo :meth:`pause`."""
         self._call("PUT", f"/connectors/{self.name}/resume")
 
-    def restart(self, times: int = 1) -> None:
-        """Restart connector and task, failed or not. ``times``: how often a worker is asked that does not answer, as one that
-        ends a task which waits for a topic that is gone; twice is as good as once.
-        """
-        path = f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=false"
-        Retrying(stop=stop_after_attempt(times), retry=retry_if_exception(_may_pass), reraise=True)(
-            self._call, "POST", path
-        )
+    def restart(self) -> None:
+        """Restart connector and task, failed or not."""
+        self._call("POST", f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=false")
 
     def stop(self) -> None:
         """End the task and wait until it has ended: nothing more of it comes to Kafka."""
@@ -316,10 +305,6 @@ def _is_settling(answer: httpx.Response) -> bool:
 
 def _runs_still(status: Status | None) -> bool:
     return status is not None and (status.connector, status.task) != ("STOPPED", "UNASSIGNED")
-
-
-def _may_pass(failure: BaseException) -> bool:
-    return isinstance(failure, IngestError) and failure.may_pass
 
 
 def _again_while(unfit: Callable[[Any], bool], times: int, seconds: float) -> Retrying:

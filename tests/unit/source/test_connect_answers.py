@@ -111,24 +111,3 @@ def test_a_server_that_does_not_answer_at_all_is_asked_once(monkeypatch):
     with pytest.raises(IngestError) as failure:
         found.status()
     assert (failure.value.code, asked) == ("E-CONNECT-AWAY", ["GET"])
-
-
-def test_a_restart_is_asked_for_again_where_a_worker_answers_late(monkeypatch):
-    """As one does that ends a task which waits for a deleted topic."""
-    asked = []
-
-    def late(request):
-        asked.append(request.url.path)
-        if len(asked) < 3:
-            raise httpx.ReadTimeout("timed out")
-        return httpx.Response(204)
-
-    found = answering(monkeypatch, httpx.Response(204))
-    found._http = httpx.Client(base_url="http://c:1", transport=httpx.MockTransport(late))
-    found.restart(times=4)
-    assert len(asked) == 3
-    asked.clear()
-    with pytest.raises(IngestError) as failed:
-        found.restart()
-    assert failed.value.code == "E-CONNECT-AWAY"
-    assert len(asked) == 1
