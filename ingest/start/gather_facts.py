@@ -26,9 +26,6 @@ from ingest.start.look_at_table import look
 
 NOTHING_TOLD: Final = Catalog()
 
-_BLOCK = 200
-"""Rows of the manifest that are read together."""
-
 IDENTITY_FILE = "ingest.identity"
 """Inside the checkpoint: pipeline name, checkpoint id and the query's shape. Gone with it."""
 
@@ -76,16 +73,16 @@ def history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
     """The newest batch, and for each table that went back the newest one of which it still holds all, with the replays
     since: a lake of a batch a second has a million rows of them within two weeks.
     """
-    found = block = ledger.entries(1)
-    sought = [one for one in lake if one.held is not None]
-    while block and sought:
-        for entry in block:
-            here = [one for one in sought if one.has_all_of(entry)]
-            sought = [one for one in sought if one not in here]
-            replayed = entry.kind == "replay" and bool(sought)
-            if entry is not found[0] and (here or replayed):
-                found = [*found, entry]
-        block = ledger.entries(_BLOCK, below=block[-1].batch_id)
+    if (newest := ledger.last()) is None:
+        return []
+    found = [newest]
+    sought = [one for one in lake if one.held is not None and not one.has_all_of(newest)]
+    older = ledger.back(newest.batch_id)
+    while sought and (entry := next(older, None)):
+        left = [one for one in sought if not one.has_all_of(entry)]
+        if len(left) < len(sought) or (entry.kind == "replay" and left):
+            found.append(entry)
+        sought = left
     return found
 
 

@@ -22,9 +22,6 @@ from ingest.model.manifest import Entry, TableState
 from ingest.model.names import INTERNAL_FOLDER, SOURCE_PROPERTIES, Marker, app_id_parts
 from ingest.model.start_facts import Foreign, Held, LakeFacts
 
-_BLOCK = 200
-"""Rows of the manifest that are read together."""
-
 
 def look(
     table: SparkTable, name: str | None, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
@@ -129,14 +126,12 @@ class _Beside:
 
     def _first_row(self) -> Entry:
         """The manifest's row since which the table has had its version."""
-        first, block = self.newest, self.ledger.entries(_BLOCK, below=self.newest.batch_id)
-        while block:
-            for row in block:
-                state = row.tables.get(self.name)
-                if state is None or state.version != self.known:
-                    return first
-                first = row
-            block = self.ledger.entries(_BLOCK, below=block[-1].batch_id)
+        first = self.newest
+        for row in self.ledger.back(self.newest.batch_id):
+            state = row.tables.get(self.name)
+            if state is None or state.version != self.known:
+                break
+            first = row
         return first
 
     def _of_before(self, version: int) -> Held | None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import Any
 
+from ingest.lake.manifest import next_entry
 from ingest.model.manifest import Entry, Gap, HighWater, TableState
 from ingest.model.position import Position
 
@@ -16,17 +17,9 @@ KINDS = ("batch", "batch", "batch", "cleanup", "rewind", "replay", "drop")
 
 def first() -> Entry:
     """An empty lake's first batch."""
-    return Entry(
+    return replace(
+        next_entry.before_the_first("c"),
         batch_id=1,
-        checkpoint_id="c",
-        offsets={},
-        high_water={},
-        tables={},
-        changes=0,
-        rejects=0,
-        position=None,
-        source_time=None,
-        schema_offset=0,
         started_at=datetime(2026, 1, 1, tzinfo=timezone.utc),
         seconds=0.5,
         term=1,

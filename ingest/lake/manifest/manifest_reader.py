@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,9 @@ from ingest.lake.manifest.part_rows import Fold
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path
+
+_BLOCK = 200
+"""Rows that are read together by who looks back."""
 
 _FOLLOWED = 60.0
 """Seconds since the last look within which the log is followed: what came after must still be there
@@ -46,6 +50,12 @@ class Ledger:
                 return [found] if found else []
             end = _greatest(table) + 1 if below is None else below
             return _newest_of(table, newest, end)
+
+    def back(self, below: int) -> Iterator[Entry]:
+        """The batches with a number below, newest first, read as they are asked for."""
+        while block := self.entries(_BLOCK, below=below):
+            yield from block
+            below = block[-1].batch_id
 
     def last(self) -> Entry | None:
         """The newest batch. Raises :class:`IngestError` where rows are missing that it rests upon."""

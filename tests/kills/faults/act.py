@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from deltalake import DeltaTable
 
+from ingest.demo.job import Job
 from tests.kills.lab import TABLES, Lab, LabError
 
 FAULTS: dict[str, Callable[[Lab], str]] = {}
@@ -38,6 +41,32 @@ def stop(lab: Lab) -> None:
 def restart(lab: Lab, *words: str) -> None:
     lab.start(*words)
     lab.until_equal()
+
+
+def stand_by(lab: Lab, env: dict[str, str]) -> Job:
+    """A second job, once it says that it is one."""
+    log = lab.folder / "standby.log"
+    standby = Job.start(lab.file, log, words=["--standby"], env=env)
+    lab.until(lambda: log.exists() and "standing by" in log.read_text(), "standing by")
+    return standby
+
+
+def suspend(lab: Lab, first: Job, standby: Job) -> float:
+    """SIGSTOP, the standby takes over, SIGCONT: the first commits nothing. Returns how many seconds the taking over took."""
+    os.killpg(first.process.pid, signal.SIGSTOP)
+    lab.disarm()
+    stopped = time.monotonic()
+    lab.job = standby
+    lab.until(lambda: "taking over" in standby.log.read_text(), "taking over", 60)
+    took = time.monotonic() - stopped
+    lab.touch()
+    lab.until_equal()
+    before = versions(lab)
+    os.killpg(first.process.pid, signal.SIGCONT)
+    status = first.process.wait(120)
+    expect(status == 4 and "E-LEASE-LOST" in first.log.read_text(), f"{status}: {said(lab)[-500:]}")
+    expect(versions(lab) == before, "the suspended job committed after its successor")
+    return took
 
 
 def versions(lab: Lab) -> dict[str, int]:

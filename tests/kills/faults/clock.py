@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 from pathlib import Path
 
-from ingest.demo.job import Job
-from tests.kills.faults.act import expect, fault, restart, said, stop, versions
+from tests.kills.faults.act import expect, fault, restart, said, stand_by, stop, suspend
 from tests.kills.lab import Lab
 
 _SOURCE = Path(__file__).with_name("other_time.c")
@@ -49,28 +46,18 @@ def clocks_are_set(lab: Lab) -> str:
         restart(lab)
         first = lab.job
         assert first is not None
-        log = lab.folder / "standby.log"
-        standby = Job.start(lab.file, log, words=["--standby"], env={**lab.env, **of_standby.env})
-        lab.until(lambda: log.exists() and "standing by" in log.read_text(), "standing by")
+        standby = stand_by(lab, {**lab.env, **of_standby.env})
         for clock in (of_job, of_standby):
             for by in (3 * _HOURS, -3 * _HOURS, 0):
                 clock.set(by)
                 lab.change()
                 lab.until_equal()
                 expect(lab.job is first and first.process.poll() is None, said(lab)[-500:])
-                expect("taking over" not in log.read_text(), log.read_text()[-500:])
+                told = standby.log.read_text()
+                expect("taking over" not in told, told[-500:])
         of_standby.set(-3 * _HOURS)
         of_job.set(3 * _HOURS)
-        os.killpg(first.process.pid, signal.SIGSTOP)
-        lab.job = standby
-        lab.until(lambda: "taking over" in log.read_text(), "taking over", 60)
-        lab.touch()
-        lab.until_equal()
-        held = versions(lab)
-        os.killpg(first.process.pid, signal.SIGCONT)
-        status = first.process.wait(120)
-        expect(status == 4 and "E-LEASE-LOST" in first.log.read_text(), f"{status}")
-        expect(versions(lab) == held, "the suspended job committed after its successor")
+        suspend(lab, first, standby)
         stop(lab)
     finally:
         lab.environment = before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,16 @@ from pathlib import Path
 import psutil
 
 from ingest.demo.job import Job
-from tests.kills.faults.act import command, expect, fault, restart, said, stop, versions
+from tests.kills.faults.act import (
+    command,
+    expect,
+    fault,
+    restart,
+    said,
+    stand_by,
+    stop,
+    suspend,
+)
 from tests.kills.lab import Lab
 
 
@@ -23,26 +31,12 @@ def suspended_and_succeeded(lab: Lab) -> str:
     assert first is not None
     refused = command(lab, "run", str(lab.file), "--once", check=False)
     expect("E-LEASE-HELD" in refused.stderr and refused.returncode == 2, refused.stderr)
-    standby = Job.start(lab.file, lab.folder / "standby.log", words=["--standby"], env=lab.env)
-    log = lab.folder / "standby.log"
-    lab.until(lambda: log.exists() and "standing by" in log.read_text(), "standing by")
+    standby = stand_by(lab, lab.env)
     time.sleep(8)  # its Spark is warm
     lab.arm(f"table_committed~{lab.name}.bag")
     lab.change()
     lab.until_reached()
-    os.killpg(first.process.pid, signal.SIGSTOP)
-    lab.disarm()
-    stopped = time.monotonic()
-    lab.job = standby
-    lab.until(lambda: "taking over" in log.read_text(), "taking over", 60)
-    took = time.monotonic() - stopped
-    lab.touch()
-    lab.until_equal()
-    before = versions(lab)
-    os.killpg(first.process.pid, signal.SIGCONT)
-    status = first.process.wait(120)
-    expect(status == 4 and "E-LEASE-LOST" in first.log.read_text(), f"{status}: {said(lab)[-500:]}")
-    expect(versions(lab) == before, "the suspended job committed after its successor")
+    took = suspend(lab, first, standby)
     lab.change()
     lab.until_equal()
     return f"taken over after {took:.0f} s, equal; the first ended with E-LEASE-LOST"

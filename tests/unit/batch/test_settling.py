@@ -20,7 +20,7 @@ from ingest.source.resync_request import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
-from tests.unit.source.test_resync import Wire, parse, said
+from tests.unit.source.test_resync import Wire, pipeline_of_d, said
 from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
 
 BELOW = Position(0, 3, 400)
@@ -67,14 +67,7 @@ class Lake:
     """The batches of a job, of which no row is written: what is published, and which rows were to go."""
 
     def __init__(self, root, newest, known=None):
-        text = f"""
-name: p
-source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
-kafka: {{bootstrap_servers: "k:1"}}
-connect: {{url: "http://c:1"}}
-lake: {{path: {root}}}
-"""
-        self.newest, self.removed, pipeline = newest, [], parse(text)
+        self.newest, self.removed, pipeline = newest, [], pipeline_of_d(root)
         self.catalog = known or Catalog()
         self.requests = Asking(pipeline, self)
         again = Retaking(pipeline, self.requests, PlainLog())

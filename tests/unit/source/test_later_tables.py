@@ -17,7 +17,7 @@ from ingest.source import mysql
 from ingest.source.later_tables import LaterTables, Looked, TakenBefore, incomplete_in
 from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import catalog, column, record
-from tests.unit.source.test_resync import parse
+from tests.unit.source.test_resync import pipeline_of_d
 
 END = Position(0, 3, 400)
 NAMES = ("a", "b", "ta", "tb")
@@ -96,14 +96,7 @@ def test_nor_of_one_that_is_excluded_before_it_was_taken_whole():
 
 @pytest.fixture
 def pipeline(tmp_path):
-    text = f"""
-name: p
-source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
-kafka: {{bootstrap_servers: "k:1"}}
-connect: {{url: "http://c:1"}}
-lake: {{path: {tmp_path}}}
-"""
-    return parse(text)
+    return pipeline_of_d(tmp_path)
 
 
 def narrower(pipeline, *tables):

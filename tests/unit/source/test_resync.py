@@ -45,16 +45,20 @@ def said(kind, id_, table="", status="SUCCEEDED", by="Incremental Snapshot"):
     }
 
 
-@pytest.fixture
-def wire(tmp_path):
-    text = f"""
+def pipeline_of_d(lake):
+    """Which takes all of the database `d`."""
+    return parse(f"""
 name: p
 source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
 kafka: {{bootstrap_servers: "k:1"}}
 connect: {{url: "http://c:1"}}
-lake: {{path: {tmp_path}}}
-"""
-    found = Wire(parse(text))
+lake: {{path: {lake}}}
+""")
+
+
+@pytest.fixture
+def wire(tmp_path):
+    found = Wire(pipeline_of_d(tmp_path))
     for name in "ab":
         found.add(
             Request(
