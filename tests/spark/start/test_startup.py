@@ -6,6 +6,7 @@ import pytest
 
 from ingest.lake.delta import spark_table
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.manifest import manifest_reader
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -34,7 +35,7 @@ def target(spark, tmp_path):
 def test_a_restored_table_goes_back_to_its_batch_however_far_back_that_is(
     spark, target, monkeypatch
 ):
-    monkeypatch.setattr(gather_facts, "_BLOCK", 2)
+    monkeypatch.setattr(manifest_reader, "_BLOCK", 2)
     known = Ledger(str(target.path)).entries(100)
     (second,) = (entry for entry in known if entry.ends[PLACE] == 2)
     table = SparkTable(spark, str(target.path / "d" / "t0"))
