@@ -6,14 +6,15 @@ its own; what takes effect between batches is in ``settling``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch import dropping, side_by_side
+from ingest.batch import dropping, hidden_snapshots, side_by_side
+from ingest.batch.batch_parts import Decided, Done
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.readers import Reader
@@ -39,17 +40,15 @@ from ingest.maintenance.schedule import Maintenance
 from ingest.model import manifest
 from ingest.model.epochs import Epoch
 from ingest.model.failpoints import reached
-from ingest.model.manifest import Entry, Gap, Kind, TableState
+from ingest.model.manifest import Entry, Gap, Kind
 from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
-from ingest.model.position_ties import Doubt
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.observe.published import Published
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.schema.set_aside import Spans
-from ingest.schema.steps import Applied, TableFacts
 from ingest.source.definition_check import SecondLook
 from ingest.source.later_tables import LaterTables
 from ingest.source.resync import Requests
@@ -57,28 +56,6 @@ from ingest.source.resync import Requests
 
 class StaleCheckpointError(Exception):
     """Spark's ranges do not continue the manifest's: the start must be decided again."""
-
-
-@dataclass(frozen=True)
-class Decided:
-    """What a batch means. ``facts``, ``tables``: of each table that it changes; ``doubts``: tables of which it is not
-    certain any more what they hold.
-    """
-
-    facts: Mapping[TableId, TableFacts]
-    tables: list[TableBatch]
-    doubts: Mapping[TableId, Doubt]
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a batch has committed. ``stopped``: tables to which their part could not be applied; ``rejects``: changes in
-    quarantine.
-    """
-
-    applied: list[Applied]
-    stopped: Mapping[TableId, TableState]
-    rejects: int
 
 
 class Batches:
@@ -164,10 +141,16 @@ class Batches:
         self._work(batch, replace(self.note(), ranges=taken), late=late)
 
     def _work(
-        self, batch: DataFrame, note: Note, waiting: Sequence[TableId] = (), *, late: bool = False
+        self,
+        batch: DataFrame,
+        note: Note,
+        waiting: Sequence[TableId] = (),
+        *,
+        late: bool = False,
+        due: Callable[[Reading], bool] = lambda _: True,
     ) -> None:
         """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``: as
-        ``ReadRequest`` has it.
+        ``ReadRequest`` has it; ``due``: whether what was read is to be applied at all.
 
         The order is the only correct one. All that is committed before the manifest is idempotent under (batch
         number, step): the quarantine and each table skip what they hold. The manifest publishes the batch. A crash
@@ -183,9 +166,11 @@ class Batches:
             request = ReadRequest(
                 seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late
             )
-            request = side_by_side.without(request, self._standing, self._log)
+            request = side_by_side.without(request, self._standing(note.shows), self._log)
             read = self._reader.read(request, watch)
             decided = self._decide(seen, read)
+            if not due(read):
+                return
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
             done = self._commit(seen.note, read, decided, watch)
@@ -210,7 +195,8 @@ class Batches:
         """What the changes mean for each table. Raises where the log has gone backwards."""
         states = self.newest.tables if self.newest else {}
         without = pending_ddl.without_changes(seen.note.ddl, seen.catalog, states)
-        facts = ddl_policy.ruled({**without, **read.facts}, self.pipeline.rules)
+        found = hidden_snapshots.counting(read.facts, seen.note)
+        facts = ddl_policy.ruled({**without, **found}, self.pipeline.rules)
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
         doubts = self._again.doubts(read, seen.aside, self.newest)
@@ -269,6 +255,7 @@ class Batches:
                 waiting=counts.waiting,
                 doubts=decided.doubts,
                 stopped=done.stopped,
+                hidden=read.hidden,
             ),
             batch_id=note.batch_id + further_numbers(decided.tables),
             term=self._committer.term,
@@ -324,9 +311,17 @@ class Batches:
         return self._next - before
 
     def _replay(self, note: Note) -> None:
-        waiting = self._held.records(note.batch_id, self._standing)
+        waiting = self._held.records(note.batch_id, self._standing())
         if waiting is not None:
             self._work(waiting[0], note, waiting[1])
+
+    def show(self, table: TableId, since: Position, is_whole: Callable[[Reading], bool]) -> bool:
+        """Take in what waits of a table with its snapshot, where that is whole; returns whether it is."""
+        assert self.newest is not None
+        ranges = hidden_snapshots.waiting(self.newest, self.pipeline.topic(table))
+        note = replace(self.note(), ranges=ranges, whole=(str(table), since))
+        self._work(self._log.read(ranges), note, due=is_whole)
+        return self._next > note.batch_id
 
     def drop(self, what: Drop) -> int:
         """Give up changes that wait in quarantine; returns how many."""
@@ -386,10 +381,10 @@ class Batches:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
-    @property
-    def _standing(self) -> frozenset[str]:
-        """Topics of tables that stand still: what is theirs stays where it is."""
-        return frozenset(map(self.pipeline.topic, standing(self.newest)))
+    def _standing(self, but: str = "") -> frozenset[str]:
+        """Topics of tables that stand still, but for one table: what is theirs stays where it is."""
+        found = (table for table in standing(self.newest) if str(table) != but)
+        return frozenset(map(self.pipeline.topic, found))
 
     @property
     def _next(self) -> int:

@@ -22,6 +22,7 @@ from ingest.kafka.ports import Log
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place, filled
+from ingest.model.position import Position
 from ingest.model.position_ties import Tie
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
@@ -87,7 +88,8 @@ class Reading:
     that are in the driver: their columns and the reserved one, a row for each change, TRUNCATEs left out. ``changes``: all
     other tables' (``dedup.marked``), unreadable ones with their reason among them; None where there are none. ``ties``:
     changes that were sent again, or are others at the same place. ``left``: topics that no reader but the last has read,
-    each with why.
+    each with why. ``hidden``: tables of which a snapshot begins that waits in Kafka until it is whole, with its place;
+    nothing of theirs is in all the rest.
     """
 
     facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Reading:
     changes: DataFrame | None = None
     ties: Sequence[Tie] = ()
     left: Mapping[str, str] = field(default_factory=dict)
+    hidden: Mapping[TableId, Position] = field(default_factory=dict)
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -124,6 +127,7 @@ class Reading:
             {**self.rows, **other.rows},
             other.changes,
             (*self.ties, *other.ties),
+            hidden=other.hidden,
         )
 
 

@@ -41,7 +41,7 @@ def before(step: Step, target: Target, key: tuple[str, ...], was: Was | None) ->
     wiped = target.truncated(step.wipe) if step.wipe and not step.void else None
     gone = list[str]()
     if step.reset:
-        gone.append(f"{RESERVED_COLUMN}.position <= {step.reset.sql()}")
+        gone.append(up_to(step.reset))
     if was is not None and not step.void:
         dead = dead_rows(was.target)
         if dead and (another(target, was) or was.key != key):
@@ -51,6 +51,11 @@ def before(step: Step, target: Target, key: tuple[str, ...], was: Was | None) ->
         return Fate(" OR ".join(f"({one})" for one in gone))
     begins = dead_rows(target) if another(target, was) and not step.void else None
     return wiped or (Fate(begins, _LIVE) if begins else None)
+
+
+def up_to(position: Position) -> str:
+    """The condition for rows whose newest change does not lie behind a position."""
+    return f"{RESERVED_COLUMN}.position <= {position.sql()}"
 
 
 def not_found(was: Was, below: Position) -> list[Fate]:

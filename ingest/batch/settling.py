@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from ingest.batch.doubtful_tables import Retaking
+from ingest.batch.hidden_snapshots import Hidden, Shows
 from ingest.batch.table_applier import Applier, Work
 from ingest.batch.table_definitions import Definitions
 from ingest.batch.topic_end import Awaited
@@ -30,7 +31,7 @@ from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
 
 
-class Spine(Protocol):
+class Spine(Shows, Protocol):
     """What is asked of the batches (``micro_batch.Batches``)."""
 
     @property
@@ -78,6 +79,7 @@ class Settling:
         self._again = again
         self._second_look = second_look
         self._later = later
+        self._hidden = Hidden(spine, definitions, awaited, requests)
 
     def look(self, streaming: Position | None) -> None:
         """Do what has become due. ``streaming``: the newest position that the connector is known to have streamed; a
@@ -91,14 +93,16 @@ class Settling:
             return
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
         streamed = max((position for position in known if position), default=None)
+        requests = self._requests.look()
         if streamed is not None:
-            self._follow_ddl(newest, streamed)
+            self._follow_ddl(newest, streamed, requests)
         for cleanup in restarted_snapshots.awaited(self._definitions.known(), newest.tables):
             if restarted_snapshots.lost_rows(cleanup, newest.gaps):
                 continue  # what it does not contain may be what Kafka lost of it; the table is taken again
             if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self.clean_up(cleanup)
-        for request in self._requests.look():
+        self._hidden.look(newest, streamed, requests)
+        for request in requests:
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
 
@@ -122,14 +126,17 @@ class Settling:
         later.published(looked, self._spine.newest)
         self.ask_again(gaps)
 
-    def _follow_ddl(self, newest: Entry, streamed: Position) -> None:
+    def _follow_ddl(self, newest: Entry, streamed: Position, requests: Sequence[Request]) -> None:
         catalog, barriers = self._definitions.governed(newest)
         ddl_policy.refuse(barriers)
         waiting = pending_ddl.pending(catalog, newest.tables, streamed, barriers)
+        read = {request.table for request in requests if request.kind == "BLOCKING"}
         ready = {
             str(table): upto
             for table, upto in waiting.items()
-            if self._is_applied(Cleanup(table, upto))
+            # Nor before the rows that it was read with: without a key they take the place of those of before.
+            if not (str(table) in read and pending_ddl.is_of_a_snapshot(catalog, table, upto))
+            and self._is_applied(Cleanup(table, upto))
         }
         if ready:
             self._spine.finish(replace(self._spine.note(), ddl=ready))
@@ -140,7 +147,10 @@ class Settling:
         if outcome is None:
             return False
         read = replace(outcome.cleanup, below=request.below)
-        if not (self._is_applied(read) and self._is_applied(outcome.cleanup)):
+        state = self._newest.tables.get(request.table)
+        # What waits of a request that is void is not shown, so it is not waited for: another one's rows come behind it.
+        waits = not (outcome.void and state and state.hidden)
+        if waits and not (self._is_applied(read) and self._is_applied(outcome.cleanup)):
             return False
         if outcome.void:
             self._forget_rows_of(request)

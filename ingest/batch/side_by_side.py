@@ -111,13 +111,15 @@ class SideBySide:
             if not all(one.key for one in batch.steps):
                 raise failure from None
         self.say(f"{table} stands still, the others go on: {why}")
-        return replace(state, changes=0, stopped=why)
+        return replace(state, changes=0, stopped=why, hidden=None)
 
 
 def standing(newest: Entry | None) -> frozenset[TableId]:
-    """Tables that stand still, as the manifest says."""
+    """Tables of which nothing is applied, as the manifest says: they stand still, or a snapshot of theirs is not whole."""
     states = newest.tables if newest else {}
-    return frozenset(TableId.parse(name) for name, state in states.items() if state.stopped)
+    return frozenset(
+        TableId.parse(name) for name, state in states.items() if state.stopped or state.hidden
+    )
 
 
 def without(request: ReadRequest, topics: Collection[str], log: Log) -> ReadRequest:

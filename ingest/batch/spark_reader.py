@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from ingest.batch import hidden_snapshots
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes import batch_facts, dedup, envelope
@@ -27,11 +29,16 @@ class SparkReader:
         """Stage: ``decode``."""
         changes = self._changes(request)
         facts, counts = batch_facts.gather(changes)
+        hidden = hidden_snapshots.begun(facts, request)
+        if hidden:
+            topics = [self._job.pipeline.topic(table) for table in hidden]
+            changes = changes.filter(~F.col("topic").isin(topics))
+            facts, counts = batch_facts.gather(changes)
         watch.done("decode")
         streamed = counts.passed_over or any(one.high_water for one in facts.values())
         looked = streamed or self._dedup.keeps_state
         ties = self._ties(changes, request) if looked else []
-        return Reading(facts, counts, changes=changes, ties=ties), {}
+        return Reading(facts, counts, changes=changes, ties=ties, hidden=hidden), {}
 
     def release(self) -> None:
         """Free what was kept for a batch."""

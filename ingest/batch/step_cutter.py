@@ -18,6 +18,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN
+from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog
@@ -86,9 +87,6 @@ class StepCutter:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.
             readable = dedup.of_attempt(readable.filter(mine), found.attempt)
-            again = restarted_snapshots.begins_again(found, state)
-            if again:
-                cut = [replace(cut[0], reset=again.position), *cut[1:]]
         unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
         # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
         told = found.changes > len(found.truncates)
@@ -100,6 +98,9 @@ class StepCutter:
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
         last = self.pipeline.target(table, keyed=bool(keys[-1]))
         cut = row_fates.without_void(cut, last if last.dead else target)
+        again = None if all(keys) else restarted_snapshots.begins_again(found, state)
+        if again:
+            cut = [_beginning_with(one, again.position) for one in cut]
         zero = self.pipeline.source.epoch_dates
         batches: list[StepBatch | StepRows] = []
         for step in cut:
@@ -120,6 +121,15 @@ class StepCutter:
             description = SparkTable(self.session, self.pipeline.path(facts.table)).describe()
             unique = description.key if description else ()
         return [step.version.key or unique for step in cut]
+
+
+def _beginning_with(step: Step, snapshot: Position) -> Step:
+    """The step that a snapshot's rows are in replaces all that is older: also what a DROP at that place would wipe, which
+    Debezium writes before the CREATE of a table that it reads anew.
+    """
+    if (step.start and step.start > snapshot) or (step.end and step.end <= snapshot):
+        return step
+    return replace(step, reset=snapshot, wipe=None)
 
 
 def _within(step: Step) -> Column:

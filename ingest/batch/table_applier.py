@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import Column, SparkSession
@@ -170,7 +170,9 @@ class Applier:
         kept_as = self.pipeline.target(table, keyed=bool(key))
         held = None if step.void or self._fits(step, key) else target.describe()
         was = Was(held.target, held.key) if held else None
-        fate = row_fates.before(step, kept_as, key, was)
+        # Rows that come once more take the place of those of before in one commit; where none come, those go alone.
+        reset = None if step.void or key or not one.applicable else step.reset
+        fate = row_fates.before(replace(step, reset=None) if reset else step, kept_as, key, was)
         if fate:
             ran = self.committer.once(
                 target, wipe, lambda: target.strike(fate), may_do_nothing=True
@@ -189,7 +191,8 @@ class Applier:
         types = row_images.RowSchema.of(step.version.columns).delta_types if key else {}
         typed_key = {name: types[name] for name in key}
         source = MergeSource(one.good, one.rows, size)
-        self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write))
+        replaced = row_fates.up_to(reset) if reset else ""
+        self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write, replaced))
         reached("step_committed", write.batch, str(table))
         return unknown
 

@@ -23,6 +23,10 @@ class Awaited:
         """True when the lake has everything that the topic held when it was complete."""
         if (state := newest.tables.get(str(cleanup.table))) and state.waits:
             return False
+        return self.is_read(cleanup, newest)
+
+    def is_read(self, cleanup: Cleanup, newest: Entry) -> bool:
+        """True when all that was read, be it that some of it waits."""
         if cleanup not in self._noted:
             self._noted[cleanup] = self.ends(cleanup.table)
         return all(newest.ends.get(place, 0) >= end for place, end in self._noted[cleanup].items())

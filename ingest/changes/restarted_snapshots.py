@@ -104,6 +104,44 @@ def first(catalog: Catalog, table: TableId) -> Position | None:
     return next(iter(catalog.snapshots(table)), None)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request for a blocking snapshot. ``after``: the manifest's newest batch then; ``complete``: the connector says that
+    it has read the table; ``empty``: and found no row.
+    """
+
+    after: int
+    complete: bool
+    empty: bool
+
+
+def may_be_whole(
+    table: str,
+    hidden: Position,
+    *,
+    gaps: Sequence[Gap],
+    streamed: Position | None,
+    asked: Sequence[Asked],
+    pinned: Position | None,
+) -> bool:
+    """Whether the newest snapshot of a table, the first of which begins at ``hidden``, may all be in Kafka.
+
+    One that was asked for is when the connector says so; of one that was given up, it is asked anew. Another one is when
+    the connector has streamed beyond it. ``pinned``: the newest that the connector began of itself. What Kafka has lost may
+    be of any that was known by then.
+    """
+    own = max(hidden, pinned or hidden)
+    if (own > hidden or not asked) and (streamed is None or streamed < own):
+        return False
+    if asked:
+        void = [gap for gap in gaps for one in asked if gap.makes_void(table, one.after)]
+        return not void and all(one.complete for one in asked)
+    lost = any(g.is_open and g.table == table and reasons.voids(g.reason) for g in gaps)
+    return not lost or (
+        pinned is not None and not lost_rows(Cleanup(TableId.parse(table), pinned), gaps)
+    )
+
+
 def is_complete(cleanup: Cleanup, streaming: Position | None) -> bool:
     """True when the connector is known to have streamed beyond the snapshot's position.
 

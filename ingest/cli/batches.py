@@ -109,6 +109,11 @@ def status_table(report: ProgressReport) -> Group:
         if held.stopped:
             head.append(f"stopped    {table_name}: {held.stopped}; its changes wait\n", "red")
             head.append("           mend that and run again: a start tries it again, in order\n")
+        if held.hidden:
+            head.append(
+                f"hidden     {table_name} is being taken again: readers see it as of {held.position} until all its rows are there\n",
+                "yellow",
+            )
     for name in report.resyncing:
         waits = "; the stream waits while it is read" if name in report.blocking else ""
         head.append(f"resync     {name} is being taken again{waits}\n", "yellow")

@@ -53,12 +53,13 @@ are cumulative too. Of all four a part row has what differs from the row before 
 
 SCHEMA = (
     f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
-    "total_changes bigint, stopped array<struct<table: string, reason: string>>"
+    "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
+    f"hidden array<struct<table: string, position: {SQL_TYPE}>>"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
 in this one's each of ``gaps`` stands. ``total_changes``: of all batches up to this one. ``stopped``: which of ``tables`` stand still, and
-why."""
+why. ``hidden``: of which a snapshot waits in Kafka, and the place at which that was taken."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,14 @@ class TableState:
     stopped: str = ""
     """Why it stands still, in words: a part of a batch could not be applied to it. What came from there on waits in
     Kafka, from the offsets of its high-water marks on, as behind ``paused``."""
+    hidden: Position | None = None
+    """Of a table without a key that is taken again: the place of a snapshot that is not known to be whole. It waits in Kafka,
+    with what came from there on, as behind ``stopped``; readers see what the table held before."""
 
     @property
     def waits(self) -> bool:
         """True when changes are read and left in Kafka."""
-        return bool(self.paused or self.stopped)
+        return bool(self.paused or self.stopped or self.hidden)
 
 
 @dataclass(frozen=True)
@@ -238,7 +242,7 @@ class Entry:
             "tables": [
                 {
                     "name": name,
-                    **{k: text for k, text in vars(state).items() if k != "stopped"},
+                    **{k: value for k, value in vars(state).items() if k not in _LISTED},
                     **{k: _dict(getattr(state, k)) for k in _POSITIONS},
                     **{k: list(getattr(state, k)) for k in _NAMES},
                 }
@@ -248,6 +252,11 @@ class Entry:
                 {"table": name, "reason": state.stopped}
                 for name, state in sorted(self.tables.items())
                 if state.stopped
+            ],
+            "hidden": [
+                {"table": name, "position": _dict(state.hidden)}
+                for name, state in sorted(self.tables.items())
+                if state.hidden
             ],
             "stages": [{"stage": name, "seconds": took} for name, took in self.stages.items()],
             "gaps": [
@@ -261,6 +270,7 @@ class Entry:
         """From a row as Spark (``asDict(recursive=True)``) or Arrow gives it."""
         plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
         stopped = {one["table"]: one["reason"] for one in row.get("stopped") or ()}
+        hidden = {one["table"]: one["position"] for one in row.get("hidden") or ()}
         return cls(
             **plain,
             position=_position(row["position"]),
@@ -273,7 +283,7 @@ class Entry:
                 )
                 for h in row["high_water"] or ()
             },
-            tables={t["name"]: _table_state(t, stopped) for t in row["tables"] or ()},
+            tables={t["name"]: _table_state(t, stopped, hidden) for t in row["tables"] or ()},
             stages={one["stage"]: one["seconds"] for one in row["stages"] or ()},
             gaps=tuple(
                 Gap(**{**gap, **{k: _position(gap[k]) for k in ("resync", "position")}})
@@ -284,6 +294,7 @@ class Entry:
 
 _POSITIONS = ("position", "floor", "snapshot", "reread", "paused")
 _NAMES = ("left_out", "kept")
+_LISTED = ("stopped", "hidden")  # by lists of their own, which an older manifest does not have
 _PLAIN = (
     "batch_id",
     "kind",
@@ -311,11 +322,14 @@ def _position(value: Any) -> Position | None:
     return Position.from_mapping(value) if value else None
 
 
-def _table_state(row: Mapping[str, Any], stopped: Mapping[str, str]) -> TableState:
+def _table_state(
+    row: Mapping[str, Any], stopped: Mapping[str, str], hidden: Mapping[str, Any]
+) -> TableState:
     rest = {key: value for key, value in row.items() if key != "name"}
     names = {key: tuple(row[key] or ()) for key in _NAMES}
     places = {key: _position(row[key]) for key in _POSITIONS}
-    return TableState(**{**rest, **places, **names}, stopped=stopped.get(row["name"], ""))
+    listed = {"stopped": stopped.get(row["name"], ""), "hidden": _position(hidden.get(row["name"]))}
+    return TableState(**{**rest, **places, **names, **listed})
 
 
 def offsets_from_json(text: str) -> dict[Place, int]:

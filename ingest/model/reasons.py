@@ -326,6 +326,7 @@ FLOAT_KEY = Reason("a key column is a floating-point number", _SLOWER)
 LARGE_BATCH = Reason("{size} MiB of changes in one batch", _SAME)
 LARGE_WITHOUT_KEY = Reason("it has no key, and a batch brings many changes", _SAME)
 LARGE_TABLE = Reason("the table has {size} GiB", _SAME)
+TAKEN_AGAIN = Reason("it has no key and was taken again: all of it is written in one commit", _SAME)
 NOT_THERE = Reason(
     "a change removes a row that is not there",
     "Spark has merged the batch; the change is in quarantine",
@@ -338,7 +339,7 @@ COULD_NOT = Reason(
 )
 MERGED_BY = (
     *(ASKED_FOR, FITS, MARKED, OUT_OF_REACH, UNKNOWN_FEATURE, FLOAT_KEY, LARGE_BATCH),
-    *(LARGE_WITHOUT_KEY, LARGE_TABLE, NOT_THERE, COULD_NOT),
+    *(LARGE_WITHOUT_KEY, LARGE_TABLE, TAKEN_AGAIN, NOT_THERE, COULD_NOT),
 )
 
 # Why Spark read a table's changes and not the driver. Other words than these are the decoder's: what of a record it

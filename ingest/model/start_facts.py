@@ -21,6 +21,8 @@ class Note:
     removes what a completed snapshot did not contain. ``ddl``: tables and up to where DDLs of theirs
     are applied without any change after them. ``replay``: what waited in quarantine is taken in.
     ``paused``: DDLs that tables of the batch do not go beyond. ``drop``: what of the quarantine a person gave up.
+    ``whole``: a table whose hidden snapshot is taken in, with all that has waited behind it (``TableState.hidden``), and the
+    position before which no attempt at one counts.
     """
 
     batch_id: int
@@ -32,6 +34,12 @@ class Note:
     replay: bool = False
     paused: Mapping[str, Position] = field(default_factory=dict)
     drop: Drop | None = None
+    whole: tuple[str, Position] | None = None
+
+    @property
+    def shows(self) -> str:
+        """The table whose hidden snapshot is taken in; empty for none."""
+        return self.whole[0] if self.whole else ""
 
     def as_json(self) -> str:
         """The text of it, small: it is in every commit."""
@@ -55,6 +63,8 @@ class Note:
             content["paused"] = {name: at.as_dict() for name, at in self.paused.items()}
         if self.drop:
             content["drop"] = self.drop.as_dict()
+        if self.whole:
+            content["whole"] = [self.whole[0], self.whole[1].as_dict()]
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -63,7 +73,7 @@ class Note:
         found = json.loads(text)
         starts = offsets_from_json(json.dumps(found["from"]))
         ends = offsets_from_json(json.dumps(found["to"]))
-        cleanup = found.get("cleanup")
+        cleanup, whole = found.get("cleanup"), found.get("whole")
         return cls(
             found["batch"],
             found["checkpoint"],
@@ -74,6 +84,7 @@ class Note:
             found.get("replay", False),
             {name: Position.from_mapping(at) for name, at in found.get("paused", {}).items()},
             Drop.from_mapping(found["drop"]) if "drop" in found else None,
+            (whole[0], Position.from_mapping(whole[1])) if whole else None,
         )
 
 

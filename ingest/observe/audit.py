@@ -103,6 +103,9 @@ class Audit:
                 return Verdict("behind", (), shown, reason)
             if _beyond(entry, before):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
+            if hidden := [name for name, state in entry.tables.items() if state.hidden]:
+                reason = f"{', '.join(sorted(hidden))}: being taken again, and as before until all its rows are there"
+                return Verdict("behind", (), shown, reason)
             left = self._only_in_lake(cursor, entry)
             if waits := self._not_applied(entry, left):
                 return Verdict("behind", (), shown, f"the lake has not applied {waits!r} yet")

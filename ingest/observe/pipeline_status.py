@@ -155,6 +155,11 @@ class ProgressReport:
                 for name, state in (newest.tables if newest else {}).items()
                 if state.stopped
             ],
+            "hidden": [
+                {"table": name, "snapshot": str(state.hidden), "readers_see": str(state.position)}
+                for name, state in (newest.tables if newest else {}).items()
+                if state.hidden
+            ],
             "waiting": [one.as_json() for one in self.waiting],
             "only_in_lake": [one.as_json() for one in self.only_in_lake],
             "tables": [

@@ -41,6 +41,12 @@ def pending(
     return found
 
 
+def is_of_a_snapshot(catalog: Catalog, table: TableId, upto: Position) -> bool:
+    """True for a table without a key whose definition was read anew there, with its rows, by a snapshot."""
+    version = catalog.at(table, upto)
+    return version is not None and not version.key and catalog.was_read_anew(version)
+
+
 def _at(barriers: Mapping[TableId, Barrier], table: TableId) -> Position | None:
     return barriers[table].position if table in barriers else None
 

@@ -152,8 +152,8 @@ class Step:
 
     ``wipe``: rows older than this position are removed first, as a TRUNCATE or DROP did.
     ``previous``: the schema version before, when this step begins with a DDL.
-    ``reset``: rows up to this position are removed first: an attempt at a snapshot began again, and
-    in a table without a key its rows cannot be told from those of the attempt before.
+    ``reset``: rows up to this position are removed: an attempt at a snapshot began again, and in a table without a key
+    its rows cannot be told from those of the attempt before, whose place they take in one commit.
     ``moved``: the table came by this name from another one, so only MySQL knows its rows.
     ``number``: its place among the batch's steps, by which its commits are told apart.
     ``void``: a later step removes whatever this one would leave, so of this one nothing is applied but ``reset``.

@@ -22,10 +22,11 @@ from ingest.model.errors import IngestError
 from ingest.model.names import manifest_path, upgrade_path
 from ingest.schema.delta_types import fields_json
 
-LABELS, FORMAT = 3, 4
+LABELS, FORMAT = 3, 5
 """2: contents and statistics are put right; 3 (``LABELS``): labels that a snapshot has read as NULL, too; 4: a row of the manifest may
 hold only what differs from the one before (``part_rows``), which the versions before would take for all there is. A lake of 3 is
-one of 4 of which all rows are whole.
+one of 4 of which all rows are whole. 5: a snapshot of a table may wait in Kafka (``TableState.hidden``), behind which the versions before
+would read on as if it was applied; and a batch may be one that takes such a one in (``Note.whole``). In a lake of 4 none waits.
 """
 
 _NOTE = "done.json"

@@ -73,6 +73,7 @@ def _released(facts: StartFacts, decided: Decided) -> Decided:
         topic, ignored = facts.topic_of.get(name, ""), facts.ignored.get(name, frozenset())
         if name not in facts.failed:
             decided = _try_again(decided, name, topic)
+        decided = _from_its_snapshot(decided, name, topic)
         if name not in facts.barred:
             decided = _let_go_on(decided, name, topic)
         if "add_column" not in ignored:
@@ -104,6 +105,22 @@ def _try_again(decided: Decided, name: str, topic: str) -> Decided:
     return (
         decided.with_table(name, replace(state, stopped=""))
         .since(f"{name}: trying again what could not be applied ({state.stopped})")
+        .reading_from(_where_it_waits(decided, topic))
+    )
+
+
+def _from_its_snapshot(decided: Decided, name: str, topic: str) -> Decided:
+    """A table without a key whose snapshot is not whole reads it again from where that begins, and waits for its end anew: so
+    what Kafka has lost of it meanwhile is found out here, as of every other table.
+    """
+    state = decided.tables[name]
+    if not state.hidden:
+        return decided
+    return (
+        decided.with_table(name, replace(state, hidden=None))
+        .since(
+            f"{name}: its snapshot is looked at again from where it begins; until it is whole the table stays as it was"
+        )
         .reading_from(_where_it_waits(decided, topic))
     )
 

@@ -140,6 +140,34 @@ def numbered(net: DataFrame, target: DataFrame) -> DataFrame:
     )
 
 
+def changed(held: DataFrame, source: DataFrame) -> DataFrame:
+    """The rows of a table once the rows of :func:`numbered` are deleted and inserted. ``held``: the table as it is, whose
+    columns the rows get, and whose session.
+    """
+    place = ("content", "ordinal")
+    gone = source.filter(F.col(OP) == "d").select(*[_meta(name) for name in place])
+    stays = held.withColumns({f"{OP} {name}": _meta(name) for name in place}).alias("t")
+    match = [F.col(f"t.{quoted(f'{OP} {name}')}") == F.col(f"s.{name}") for name in place]
+    kept = stays.join(gone.alias("s"), match, "left_anti").select(
+        *[quoted(one.name) for one in held.schema]
+    )
+    # Letters' case does not tell columns apart.
+    there = {name.lower() for name in source.columns}
+    new = source.filter(F.col(OP) == "c").select(
+        *[
+            (F.col(quoted(one.name)) if one.name.lower() in there else F.lit(None))
+            .cast(one.dataType)
+            .alias(one.name)
+            for one in held.schema
+        ]
+    )
+    return kept.union(new)
+
+
+def _meta(name: str) -> Column:
+    return F.col(f"{RESERVED_COLUMN}.{name}").alias(name)
+
+
 ABSENT = reasons.ABSENT.says
 """Why a change of a table without a key is quarantined that no replay can mend, only a resync."""
 

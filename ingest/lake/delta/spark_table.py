@@ -176,7 +176,12 @@ class SparkTable:
     def number_anew(self) -> None:
         """Of a table without a key: contents and ordinals made anew from the rows, in one commit."""
         rows = self.frame()
-        rows = rows.withColumn(RESERVED_COLUMN, multiset_rows.meta_of(rows))
+        self.overwrite(rows.withColumn(RESERVED_COLUMN, multiset_rows.meta_of(rows)))
+
+    def overwrite(self, rows: DataFrame) -> None:
+        """The table holds these rows, of this object's session and with the table's own columns, and no others: in one
+        commit.
+        """
         rows.write.format("delta").mode("overwrite").save(self.path)
 
     def strike(self, fate: Fate) -> None:

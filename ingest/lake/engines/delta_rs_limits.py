@@ -40,6 +40,8 @@ def refusal(facts: MergeFacts) -> str | None:
         return reasons.UNKNOWN_FEATURE.of(features=", ".join(unknown))
     if any(kind in _APPROXIMATE for kind in facts.key):
         return reasons.FLOAT_KEY.of()
+    if facts.replaces:
+        return reasons.TAKEN_AGAIN.of()
     if facts.wanted != "auto":
         return None
     if facts.bytes_of_changes > MAX_BYTES:

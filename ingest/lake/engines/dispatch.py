@@ -55,6 +55,7 @@ class Merging:
             self._job.profile,
             bytes_of_changes=merge.source.bytes,
             key=tuple(merge.key.values()),
+            replaces=bool(merge.replaces),
         )
         looks = (engine.look for engine in self._engines.values())
         return reduce(lambda facts, look: look(merge.table, facts), looks, known)

@@ -70,7 +70,8 @@ class MergeSource:
 class Merge:
     """One step's changes into its table, as one commit. ``table``: in the session of this thread, in which Spark's
     commit would carry the identity. ``columns``: of the source rows, the reserved one left out. ``key``: its columns and
-    their Delta types; empty for a table without one, whose changes all count.
+    their Delta types; empty for a table without one, whose changes all count. ``replaces``: of such a table, which rows
+    the same commit removes (a condition in Spark's SQL), as the changes bring them once more; empty: none.
     """
 
     table: SparkTable
@@ -79,6 +80,7 @@ class Merge:
     columns: Sequence[str]
     key: Mapping[str, str]
     identity: Identity
+    replaces: str = ""
 
 
 class Engine(Candidate, Protocol):

@@ -21,7 +21,7 @@ from ingest.schema.evolution import Profile
 class MergeFacts:
     """One table's MERGE in one batch. ``wanted``, ``profile``: as the pipeline file says. ``reachable``: by delta-rs.
     ``bytes_of_changes``: their JSON. ``key``: Delta types of the key, empty for a table without one. ``table_rows``: as
-    its files say.
+    its files say. ``replaces``: whether rows of before go in the same commit.
     """
 
     wanted: Wanted
@@ -32,6 +32,7 @@ class MergeFacts:
     bytes_of_changes: int = 0
     key: tuple[str, ...] = ()
     table_rows: int = 0
+    replaces: bool = False
 
 
 @dataclass(frozen=True)

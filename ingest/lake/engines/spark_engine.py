@@ -69,12 +69,17 @@ class SparkEngine:
 
     def _by_content(self, merge: Merge) -> None:
         plan = merge.target.plan(merge.columns, (multiset_rows.OP,), quoted)
-        source = keep(multiset_rows.numbered(merge.source.net, merge.table.frame()))
+        held = merge.table.frame()
+        stays = held.filter(f"NOT ({merge.replaces})") if merge.replaces else held
+        source = keep(multiset_rows.numbered(merge.source.net, stays))
         try:
             absent = multiset_rows.missing(source)
             if not absent.isEmpty():
                 self._quarantine(absent, merge.identity)
-            spark_merge(merge.table, source.drop(multiset_rows.LAST_CHANGE), plan)
+            if merge.replaces:
+                merge.table.overwrite(multiset_rows.changed(stays, source))
+            else:
+                spark_merge(merge.table, source.drop(multiset_rows.LAST_CHANGE), plan)
         finally:
             free(source)
 

@@ -55,21 +55,31 @@ def entry(
     waiting: Mapping[Place, int],
     doubts: Mapping[TableId, Doubt],
     stopped: Mapping[TableId, TableState] = MappingProxyType({}),
+    hidden: Mapping[TableId, Position] = MappingProxyType({}),
 ) -> Entry:
     """A batch's row of the ledger, but for its counts, its times, and who wrote it. ``waiting``: where
     changes begin that a policy lets wait; ``doubts``: tables that are to be taken again, with why; ``stopped``: tables
-    to which their part of the batch could not be applied, as they stand now.
+    to which their part of the batch could not be applied, as they stand now; ``hidden``: tables of which a snapshot begins
+    that waits until it is whole, with its place.
     """
-    still = {
-        name: state
-        for name, state in (previous.tables if previous else {}).items()
-        if state.stopped
+    states = previous.tables if previous else {}
+    begin = {
+        str(table): replace(states[str(table)], changes=0, hidden=at)
+        for table, at in hidden.items()
     }
-    still |= {str(table): state for table, state in stopped.items()}
+    now = {**begin, **{str(table): state for table, state in stopped.items()}}
+    before = {
+        name: state
+        for name, state in states.items()
+        if state.stopped or (state.hidden and name != note.shows)
+    }
+    still = {**before, **now}
     facts = {table: found for table, found in facts.items() if str(table) not in still}
     topics = {topic(TableId.parse(name)): name for name in {*note.paused, *still}}
     begun = {place: note.ranges[place][0] for place in touched if topics.get(place[0]) in still}
-    held = _held(previous, {**waiting, **begun}, topics)
+    # Of one that is whole by now nothing waits any more but what this very batch has found to.
+    waited = {of: name for of, name in topics.items() if name != note.shows}
+    held = _held(previous, {**waiting, **begun}, waited)
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
     positions = [previous.position if previous else None]
     positions += [found.high for found in facts.values()]
@@ -86,8 +96,7 @@ def entry(
             topic_ids,
         ),
         tables=paused(
-            table_states(previous, facts, applied, catalog, replay=note.replay)
-            | {str(table): state for table, state in stopped.items()},
+            table_states(previous, facts, applied, catalog, replay=note.replay) | now,
             note.paused,
             catalog,
         ),
@@ -139,6 +148,7 @@ def table_states(
             snapshot=state.snapshot or restarted_snapshots.first(catalog, one.table) or _NEVER,
             reread=_reread(state, found, replay=replay),
             position=max(p for p in (state.position, found.high) if p),
+            hidden=None,
             left_out=tuple(sorted(version.left_out)) if version else (),
             kept=version.kept if version else (),
             floor=max((floor for floor in floors if floor), default=None),

@@ -20,7 +20,7 @@ from ingest.source.resync_request import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
-from tests.unit.source.test_resync import Wire, pipeline_of_d, said
+from tests.unit.source.test_resync import INITIAL, Wire, pipeline_of_d, said
 from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
 
 BELOW = Position(0, 3, 400)
@@ -67,7 +67,8 @@ class Lake:
     """The batches of a job, of which no row is written: what is published, and which rows were to go."""
 
     def __init__(self, root, newest, known=None):
-        self.newest, self.removed, pipeline = newest, [], pipeline_of_d(root)
+        self.newest, self.removed, self.shown = newest, [], []
+        pipeline = pipeline_of_d(root)
         self.catalog = known or Catalog()
         self.requests = Asking(pipeline, self)
         again = Retaking(pipeline, self.requests, PlainLog())
@@ -95,6 +96,10 @@ class Lake:
 
     def replay(self):
         return 0
+
+    def show(self, table, since, is_whole):
+        self.shown.append(str(table))
+        return False
 
     def clean_up(self, cleanup, work):
         self.removed.append(cleanup.below)
@@ -209,6 +214,32 @@ def test_of_a_table_without_a_row_here_a_reading_that_found_some_closes_nothing(
     assert (lake.open_gaps, lake.requests.asked) == ([gap.reason], ["d.t"])
     lake.hear(*read_whole("resync-3", "EMPTY"))
     assert lake.open_gaps == []
+
+
+def test_rows_that_wait_of_a_request_that_is_void_are_not_waited_for(tmp_path):
+    """They are not shown before a later one has come, which is asked for when this one is done."""
+    known = {"d.t": replace(TABLE, hidden=BELOW)}
+    lake = Lake(tmp_path, entry(tables=known))
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.start(kafka=RETENTION)
+    lake.come(hidden=BELOW)
+    lake.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert lake.shown == []
+    assert (lake.requests.asked, lake.removed, len(lake.open_gaps)) == (["d.t"], [], 1)
+    (now,) = lake.requests.open()
+    assert now.after >= lake.newest.gaps[0].since
+
+
+def test_a_request_is_not_done_before_what_waits_is_shown(tmp_path):
+    lake = Lake(tmp_path, entry(tables={"d.t": replace(TABLE, hidden=BELOW)}))
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.hear()
+    assert lake.shown == []
+    lake.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert (lake.shown, len(lake.requests.open())) == (["d.t"], 1)
+    lake.come(hidden=None, floor=BELOW)
+    lake.hear()
+    assert (lake.shown, lake.removed, lake.requests.open()) == (["d.t"], [BELOW], [])
 
 
 AGAIN = record(500, "CREATE", [column("id")], snapshot="true")

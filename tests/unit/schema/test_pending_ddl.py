@@ -7,9 +7,10 @@ import pytest
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.schema.catalog import Catalog
-from ingest.schema.pending_ddl import pending, without_changes
+from ingest.schema.pending_ddl import is_of_a_snapshot, pending, without_changes
 from ingest.schema.steps import steps
 from tests.support.declared_tables import T, column, record
+from tests.support.declared_tables import catalog as declared
 from tests.support.mutants import Mutant
 
 DROP = record(100, "DROP", [], ddl="DROP TABLE IF EXISTS `d`.`t`")
@@ -84,6 +85,17 @@ def test_rows_of_a_table_that_was_read_anew_are_read_by_its_new_definition():
     catalog.add(record(400, "ALTER", [column("id", "BIGINT"), column("v")], key=()), 0, 3)
     *_, last = steps(replace(facts[T], high=at(900)), catalog, at(250))
     assert last.previous == after.version
+
+
+def test_the_definition_that_a_blocking_snapshot_reads_of_a_table_without_a_key_goes_with_its_rows():
+    """By itself it would empty the table, as Debezium writes a DROP before the CREATE; the rows come behind it."""
+    made = record(10, "CREATE", [column("id")], key=())
+    anew = [record(300, "DROP", []), record(300, "CREATE", [column("id")], key=())]
+    keyed = [record(300, "DROP", []), record(300, "CREATE", [column("id")])]
+    altered = record(300, "ALTER", [column("id"), column("v")], key=())
+    assert is_of_a_snapshot(declared(made, *anew), T, at(300))
+    assert not is_of_a_snapshot(declared(made, *keyed), T, at(300))
+    assert not is_of_a_snapshot(declared(made, altered), T, at(300))
 
 
 MUTANTS = [

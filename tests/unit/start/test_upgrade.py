@@ -12,6 +12,7 @@ from ingest.lake.delta.spark_table import Description
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.names import upgrade_path
 from ingest.start import lake_format
+from ingest.start.lake_format import FORMAT
 from ingest.start.upgrade import Upgrade, corrected, has_microseconds, needs_hashing
 from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import CREATE, T, catalog, column, record
@@ -72,11 +73,14 @@ def test_contents_of_other_tables_are_not_looked_at():
     assert not needs_hashing(Description({"n": "int", "t": "string"}, (), 0, multiset=True))
 
 
-def test_a_lake_of_the_format_before_takes_nothing_again_and_is_noted_as_one_of_this(tmp_path):
+@pytest.mark.parametrize("before", range(lake_format.LABELS, FORMAT))
+def test_a_lake_of_a_format_before_takes_nothing_again_and_is_noted_as_one_of_this(
+    tmp_path, before
+):
     pipeline = pipeline_at(tmp_path / "lake")
-    LocalFiles(upgrade_path(pipeline.lake.path)).write("done.json", '{"format": 3}')
+    LocalFiles(upgrade_path(pipeline.lake.path)).write("done.json", f'{{"format": {before}}}')
     said = []
     upgrade = Upgrade(None, pipeline, Committer(1), None, said.append, lambda: True)
     assert upgrade.entry(facts()) is None
     upgrade.done()
-    assert (said, lake_format.noted(pipeline.lake.path)) == ([], 4)
+    assert (said, lake_format.noted(pipeline.lake.path)) == ([], FORMAT)

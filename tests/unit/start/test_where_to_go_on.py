@@ -129,6 +129,35 @@ def test_a_table_restored_to_a_batch_of_before_a_new_beginning_goes_on_behind_th
     assert (found.offsets, found.gaps, found.resync) == ({("p.d.c", 0): 7}, (), ())
 
 
+def of_hidden(earliest=0):
+    """A snapshot of a table without a key was not whole when the job ended: it waits from offset 4 on, 9 are read."""
+    place = ("p.d.c", 0)
+    state = TableState("/l/d/c", 6, position=AT, hidden=Position(0, 2, 4))
+    marks = {place: HighWater(4, AT, "", "C")}
+    newest = entry(3, offsets={place: (9, 9)}, tables={C: state}, high_water=marks)
+    kafka = {place: KafkaFacts(earliest, 12, "C")}
+    lake = [LakeFacts(C, "/l/d/c", 6)]
+    return facts(newest=newest, history=[newest], topic_of=TOPIC_OF, lake=lake, kafka=kafka)
+
+
+def test_a_snapshot_that_waits_in_kafka_is_read_again_from_where_it_begins():
+    start = of_hidden()
+    found = where_to_go_on(start, start.newest)
+    assert (found.offsets, found.tables[C].hidden) == ({("p.d.c", 0): 4}, None)
+    assert found.mark(("p.d.c", 0)).offset == 4
+    assert (found.gaps, found.resync) == ((), ())
+    (said,) = found.because
+    assert "its snapshot is looked at again" in said
+
+
+def test_one_of_which_kafka_has_lost_rows_is_a_gap_and_its_table_is_taken_again():
+    start = of_hidden(earliest=6)
+    found = where_to_go_on(start, start.newest)
+    assert (found.offsets, found.resync) == ({("p.d.c", 0): 6}, (C,))
+    (gap,) = found.gaps
+    assert (gap.start, gap.end, gap.is_open) == (4, 6, True)
+
+
 def of_moved_away(**more):
     newest = entry(3, offsets={("p.d.c", 0): (9, 9)}, tables={C: TableState("/l/d/c", 6)})
     kafka = {("p.d.c", 0): KafkaFacts(0, 9, "C")}

@@ -1,0 +1,172 @@
+"""Snapshots of tables without a key, which wait in Kafka until they are whole: their readers see the old rows, then the new ones.
+
+Rows without a key cannot be told from older ones of the same content, so those of a snapshot that began again replace all
+that is there, and applied batch by batch they would show a part. So they stay in Kafka, with all that comes behind them, and
+are taken in together, in one batch, by one commit. Nothing of ours holds them meanwhile: a crash leaves a row of the
+manifest that says from where a topic waits, and a start reads on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pyspark.sql import functions as F
+
+from ingest.batch.record_reader import Reading, ReadRequest
+from ingest.batch.table_definitions import Definitions
+from ingest.batch.topic_end import Awaited
+from ingest.changes import dedup, restarted_snapshots
+from ingest.changes.restarted_snapshots import Asked, Cleanup
+from ingest.kafka.ports import Ranges
+from ingest.model.manifest import Entry
+from ingest.model.position import Position
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
+from ingest.schema.steps import Attempt, TableFacts
+from ingest.source.resync import Request, Requests
+
+_LAST = ("last", "last_in_data_collection")
+"""What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""
+
+
+def begun(facts: Mapping[TableId, TableFacts], request: ReadRequest) -> dict[TableId, Position]:
+    """Tables without a key of which a snapshot begins in this batch over rows that are there, and its place."""
+    note = request.note
+    states = request.previous.tables if request.previous else {}
+    found = dict[TableId, Position]()
+    for table, its in facts.items():
+        attempt = restarted_snapshots.begins_again(its, states.get(str(table)))
+        # What comes out of quarantine is of a snapshot that is applied.
+        if attempt is None or note.replay or note.shows == str(table) or its.keys:
+            continue
+        version = request.catalog.at(table, attempt.position)
+        if version is not None and not version.key:
+            found[table] = attempt.position
+    return found
+
+
+def waiting(newest: Entry, topic: str) -> Ranges:
+    """What of a topic is read and left in Kafka."""
+    return {
+        place: (min(end, newest.high_water[place].offset), end)
+        for place, end in newest.ends.items()
+        if place[0] == topic and place in newest.high_water
+    }
+
+
+NONE_COUNTS = Position(2**31 - 1, 0, 0)
+"""No attempt at a snapshot counts: the table was found empty by the newest."""
+
+_FOUND_EMPTY = Attempt("", Position(0, 0, 0))
+"""What replaces nothing: what was there before such a snapshot goes as it does where none has waited (``Settling``)."""
+
+
+def counting(facts: Mapping[TableId, TableFacts], note: Note) -> Mapping[TableId, TableFacts]:
+    """The same facts, without an attempt at a snapshot that was given up and followed by one that brought no row."""
+    if note.whole is None or (found := facts.get(TableId.parse(note.shows))) is None:
+        return facts
+    if found.attempt is None or found.attempt.position >= note.whole[1]:
+        return facts
+    return {**facts, found.table: replace(found, attempt=_FOUND_EMPTY)}
+
+
+def is_whole(table: TableId, since: Position, *, certain: bool) -> Callable[[Reading], bool]:
+    """Whether all of the newest snapshot is among what was read of a table that has waited. ``since``: before which no attempt
+    counts; ``certain``: all of it was in Kafka before it was noted where the topic ended. Else its last row must be there.
+    """
+
+    def found(read: Reading) -> bool:
+        facts = read.facts.get(table)
+        if facts is None or certain or facts.attempt is None:
+            return facts is not None and certain
+        return facts.attempt.position < since or _has_last_row(read, facts.attempt)
+
+    return found
+
+
+def _has_last_row(read: Reading, attempt: Attempt) -> bool:
+    assert read.fresh is not None
+    here = F.coalesce("run", F.lit("")) == attempt.run
+    here &= F.col("position") == dedup.literal(attempt.position)
+    last = F.col("snapshot").isin(*_LAST)
+    return not read.fresh.filter(~dedup.streamed() & here & last).isEmpty()
+
+
+class Shows(Protocol):
+    """What is asked of the batches (``micro_batch.Batches``)."""
+
+    def show(self, table: TableId, since: Position, is_whole: Callable[[Reading], bool]) -> bool:
+        """Take in what waits of a table with its snapshot, where that is whole; returns whether it is."""
+
+
+@dataclass
+class Hidden:
+    """Of one job: snapshots that wait, and what is known of each."""
+
+    spine: Shows
+    definitions: Definitions
+    awaited: Awaited
+    requests: Requests
+    _heard: dict[str, Position] = field(default_factory=dict)
+    """By table that was asked for: what was known to be streamed when the connector was first known to have read it."""
+    _certain: set[str] = field(default_factory=set)
+    """Tables of which all was in Kafka when it was noted where their topic ends."""
+    _tried: dict[str, object] = field(default_factory=dict)
+    """By table: what was known when all that waits was last looked at, and not whole."""
+
+    def look(self, newest: Entry, streamed: Position | None, requests: Sequence[Request]) -> None:
+        """Take in what is whole. ``streamed``: the newest position that is known to be streamed."""
+        for name, state in newest.tables.items():
+            if state.hidden is not None:
+                mine = [one for one in requests if one.table == name and one.kind == "BLOCKING"]
+                self._look_at(newest, name, state.hidden, streamed, mine)
+
+    def _look_at(
+        self,
+        newest: Entry,
+        name: str,
+        hidden: Position,
+        streamed: Position | None,
+        requests: Sequence[Request],
+    ) -> None:
+        table = TableId.parse(name)
+        asked = [
+            Asked(one.after, self.requests.is_complete(one), self.requests.was_empty(one))
+            for one in requests
+        ]
+        pinned = max(self.definitions.known().snapshots(table), default=None)
+        if not restarted_snapshots.may_be_whole(
+            name, hidden, gaps=newest.gaps, streamed=streamed, asked=asked, pinned=pinned
+        ):
+            self._forget(name)
+            return
+        read = Cleanup(table, hidden)
+        if name not in self._certain and self._is_certain(name, streamed, asked):
+            self._certain.add(name)
+            self.awaited.forget(read)  # rows may have come since it was noted
+        certain = name in self._certain
+        known = (certain, newest.ends)
+        if not self.awaited.is_read(read, newest) or self._tried.get(name) == known:
+            return
+        empty = bool(asked) and all(one.empty for one in asked)
+        since = NONE_COUNTS if empty else pinned or Position(0, 0, 0)
+        if self.spine.show(table, since, is_whole(table, since, certain=certain)):
+            self._forget(name)
+        else:
+            self._tried[name] = known
+        self.awaited.forget(read)
+
+    def _is_certain(self, name: str, streamed: Position | None, asked: Sequence[Asked]) -> bool:
+        """Of one that was asked for the connector says that it has read it as soon as the rows are in its own queue, and
+        they have the very place that was streamed up to before. What it streams afterwards comes behind them.
+        """
+        if not asked or streamed is None:
+            return not asked
+        return streamed > self._heard.setdefault(name, streamed)
+
+    def _forget(self, name: str) -> None:
+        self._heard.pop(name, None)
+        self._tried.pop(name, None)
+        self._certain.discard(name)
