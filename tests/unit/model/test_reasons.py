@@ -78,6 +78,7 @@ STORED = [
     "5,000 MiB of changes in one batch",
     "it has no key, and a batch brings many changes",
     "the table has 6.0 GiB",
+    "it has no key and was taken again: all of it is written in one commit",
     "a change removes a row that is not there",
     "delta-rs could not: Generic error: 'a{b}'\nand more",
     "all of it came late to Spark",
