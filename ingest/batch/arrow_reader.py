@@ -25,7 +25,8 @@ from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
 from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of
-from ingest.model.manifest import Entry, Place, filled
+from ingest.model.manifest import Entry, Place
+from ingest.model.offset_ranges import filled
 from ingest.model.topics import TableId
 from ingest.schema.steps import TableFacts
 

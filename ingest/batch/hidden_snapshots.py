@@ -25,7 +25,8 @@ from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema.steps import Attempt, TableFacts
-from ingest.source.resync import Request, Requests
+from ingest.source.resync import Requests
+from ingest.source.resync_request import Request
 
 _LAST = ("last", "last_in_data_collection")
 """What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""

@@ -37,7 +37,7 @@ from ingest.lake.manifest import next_entry
 from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.maintenance.schedule import Maintenance
-from ingest.model import manifest
+from ingest.model import offset_ranges
 from ingest.model.epochs import Epoch
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, Gap, Kind
@@ -127,13 +127,13 @@ class Batches:
         after the manifest's newest. Of ranges that the manifest covers only Spark's own commit was lost.
         """
         ranges, late = self._log.taken(spark_batch)
-        if manifest.covers(self.newest, ranges):
+        if offset_ranges.covers(self.newest, ranges):
             self._keep_state(batch)
             self._log.publish({place: end for place, (_, end) in ranges.items()})
             return
-        if not manifest.continues(self.newest, ranges):
+        if not offset_ranges.continues(self.newest, ranges):
             raise StaleCheckpointError
-        taken = manifest.with_drained(self.newest, ranges, self._log.ends)
+        taken = offset_ranges.with_drained(self.newest, ranges, self._log.ends)
         if late or taken != ranges:
             # Late: all of it was late to Spark, which dropped it before calling us.
             self._keep_state(batch)
@@ -240,7 +240,7 @@ class Batches:
     ) -> Entry:
         """The manifest's row of a batch, but for what its time was spent on."""
         note, counts = seen.note, read.counts
-        touched = list(manifest.filled(note.ranges))
+        touched = list(offset_ranges.filled(note.ranges))
         names = next_entry.unnamed(self.newest, touched)
         return replace(
             next_entry.entry(

@@ -21,7 +21,8 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
-from ingest.model.manifest import Entry, Place, filled
+from ingest.model.manifest import Entry, Place
+from ingest.model.offset_ranges import filled
 from ingest.model.position import Position
 from ingest.model.position_ties import Tie
 from ingest.model.start_facts import Note

@@ -32,8 +32,9 @@ from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
-from ingest.model.manifest import Entry, offsets_as_json
+from ingest.model.manifest import Entry
 from ingest.model.names import checkpoint_path
+from ingest.model.offset_ranges import offsets_as_json
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
 from ingest.observe.observer import Observer

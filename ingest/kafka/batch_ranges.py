@@ -12,7 +12,7 @@ from ingest.kafka import broker, record_stream
 from ingest.kafka.ports import Ranges
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.files.storage import Storage
-from ingest.model import manifest, offset_log
+from ingest.model import offset_log, offset_ranges
 from ingest.model.manifest import Place
 
 
@@ -35,7 +35,7 @@ class KafkaLog:
         text = self._checkpoint.read(f"offsets/{spark_batch}") or ""
         after = offset_log.offsets_from_log(text)
         late = self._pipeline.dedup.keeps_state and offset_log.is_behind_its_watermark(text)
-        return manifest.ranges(self._before(spark_batch), after), late
+        return offset_ranges.ranges(self._before(spark_batch), after), late
 
     def _before(self, spark_batch: int) -> dict[Place, int]:
         before = self._checkpoint.read(f"offsets/{spark_batch - 1}") if spark_batch else None
@@ -43,7 +43,7 @@ class KafkaLog:
             return offset_log.offsets_from_log(before)
         # Where the very first batch began: the Kafka source's own note ("v1", then the offsets).
         first = (self._checkpoint.read("sources/0/0") or "v1\n{}").partition("\n")[2]
-        return manifest.offsets_from_json(first)
+        return offset_ranges.offsets_from_json(first)
 
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges."""

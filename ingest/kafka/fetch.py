@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.kafka.ports import RUN_HEADER, Ranges
-from ingest.model.manifest import Place, filled
+from ingest.model.manifest import Place
+from ingest.model.offset_ranges import filled
 
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])
 """``run``: the connector run that wrote a snapshot's row, "" where its record names none; null where nobody looked,

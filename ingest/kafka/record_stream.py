@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from ingest.changes.envelope import ENVELOPE
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import RUN_HEADER
-from ingest.model.manifest import Place, filled, offsets_as_json
+from ingest.model.manifest import Place
+from ingest.model.offset_ranges import filled, offsets_as_json
 from ingest.model.topics import topic_pattern
 
 SCHEMA = (

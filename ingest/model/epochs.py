@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ingest.model.manifest import Place, offsets_as_json, offsets_from_json
+from ingest.model.manifest import Place
+from ingest.model.offset_ranges import offsets_as_json, offsets_from_json
 
 
 @dataclass(frozen=True)

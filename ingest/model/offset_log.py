@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ingest.model.manifest import Place, offsets_from_json
+from ingest.model.manifest import Place
+from ingest.model.offset_ranges import offsets_from_json
 
 
 def offsets_from_log(text: str) -> dict[Place, int]:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ingest.model.manifest import Entry, Place, filled, offsets_as_json, offsets_from_json
+from ingest.model.manifest import Entry, Place
 from ingest.model.names import Marker
+from ingest.model.offset_ranges import filled, offsets_as_json, offsets_from_json
 from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
 

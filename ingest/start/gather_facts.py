@@ -15,9 +15,10 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.storage import Files, Storage
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, Place, offsets_from_json
+from ingest.model.manifest import Entry, Place
 from ingest.model.names import INTERNAL_FOLDER, checkpoint_path, quarantine_path, table_folder
 from ingest.model.offset_log import offsets_from_log
+from ingest.model.offset_ranges import offsets_from_json
 from ingest.model.position import Position
 from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
 from ingest.model.topics import TableId, captured

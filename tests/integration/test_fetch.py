@@ -13,8 +13,8 @@ from ingest.kafka import broker, fetch, record_stream
 from ingest.kafka.fetch import Fetcher, FetchError
 from ingest.kafka.prefetch import Ahead, expected
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import filled, offsets_as_json
 from ingest.model.offset_log import offsets_from_log
+from ingest.model.offset_ranges import filled, offsets_as_json
 from tests.support.server import Cli
 
 

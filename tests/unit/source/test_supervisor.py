@@ -6,8 +6,8 @@ import pytest
 
 from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
-from ingest.model.manifest import ranges
 from ingest.model.offset_log import offsets_from_log
+from ingest.model.offset_ranges import ranges
 from ingest.model.topics import TableId
 from ingest.observe.verdict import Difference, compare_rows, differing_buckets
 from ingest.source import mysql, supervisor

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.config.pipeline_file import parse
 from ingest.lake.manifest import next_entry
-from ingest.model.manifest import continues
+from ingest.model.offset_ranges import continues
 from ingest.model.position import Position
 from ingest.model.start_facts import KafkaFacts
 from ingest.model.topics import TableId

@@ -5,16 +5,10 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ingest.model.manifest import (
-    Entry,
-    Gap,
-    HighWater,
-    TableState,
-    continues,
-    covers,
-)
+from ingest.model.manifest import Entry, Gap, HighWater, TableState
 from ingest.model.names import Marker, Role, app_id, app_id_parts
 from ingest.model.offset_log import is_behind_its_watermark
+from ingest.model.offset_ranges import continues, covers
 from ingest.model.position import Position
 from ingest.model.start_facts import (
     CheckpointFacts,
