@@ -12,7 +12,7 @@ start            how a job begins: ``gather_facts`` looks (``look_at_table``: wh
                  ``where_to_go_on``: what is read and taken again), ``repair`` acts; ``upgrade`` brings over
                  a lake that an earlier version has filled
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
-                 path, ``readers`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
+                 path, ``parts`` say how much of Spark's range it takes, ``readers`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
                  parts them at each DDL and TRUNCATE, ``table_applier`` brings them to the tables
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
                  whether the lake equals its source (``audit``), what a run tells machines (``observer``:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -45,9 +45,11 @@ def read(
     epochs: Sequence[Epoch],
     previous: Entry | None,
     pool: Executor,
+    most: int | None = None,
 ) -> tuple[Reading, dict[str, str]]:
     """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
-    topic, of tables whose like can be read here; ``others``: of all others touched, why not.
+    topic, of tables whose like can be read here; ``others``: of all others touched, why not. ``most``: bytes of records
+    after which no more are taken, and the batch ends (``Reading.cut``); None: all are.
     """
     touched = filled(ranges)
     topics = {topic for topic, _ in touched}
@@ -55,6 +57,7 @@ def read(
     found = _Found(layouts, epochs, previous, {**others})
     if not wanted:
         return Reading(), found.others
+    cut = dict[Place, int]()
     try:
         for records in log.bring(wanted):
             found.take(records, pool)
@@ -62,10 +65,13 @@ def read(
                 return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
             if found.others.keys() >= topics:
                 return Reading(), found.others
+            if most is not None and found.taken >= most:
+                cut = found.cut(wanted)
+                break
         found.settle()
     except FetchError as failure:
         return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
-    return found.result(pool), found.others
+    return replace(found.result(pool), cut=cut), found.others
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,10 @@ class _Found:
     previous: Entry | None
     others: dict[str, str]
     bytes: int = 0
+    taken: int = 0
+    """Bytes of records."""
+    _ends: dict[Place, int] = field(default_factory=dict)
+    """Where what was taken of each partition ends."""
     _pieces: dict[Place, list[_Piece]] = field(default_factory=dict)
     _begun: deque[_Begun] = field(default_factory=deque)
     _newest: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
@@ -103,8 +113,19 @@ class _Found:
         """Some records of any partitions, each partition's in a thread, while the next ones are fetched."""
         for place, part in records.items():
             if place[0] not in self.others:
+                self.taken += part.nbytes
+                self._ends[place] = part["offset"][-1].as_py() + 1
                 self._begun.append(_Begun(place, part.nbytes, pool.submit(self._read, place, part)))
         self.settle(AHEAD)
+
+    def cut(self, wanted: Ranges) -> dict[Place, int]:
+        """Partitions of which not all of these ranges was taken, and where it ends. A topic that turned out to be Spark's is all its."""
+        ends = {place: self._ends.get(place, start) for place, (start, _) in wanted.items()}
+        return {
+            place: ends[place]
+            for place, (_, end) in wanted.items()
+            if place[0] not in self.others and ends[place] < end
+        }
 
     def settle(self, but: int = 0) -> None:
         """Wait for what was taken, all but so many bytes of it."""

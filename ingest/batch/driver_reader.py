@@ -65,7 +65,14 @@ class DriverReader:
             others[topic] = reasons.UNREADABLE_COLUMN.of()
             del layouts[topic]
         read, others = arrow_reader.read(
-            job.log, request.note.ranges, layouts, others, job.epochs, previous, job.pool
+            job.log,
+            request.note.ranges,
+            layouts,
+            others,
+            job.epochs,
+            previous,
+            job.pool,
+            request.most,
         )
         states = previous.tables if previous else {}
         fits = {

@@ -13,10 +13,11 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch import dropping, hidden_snapshots, side_by_side
+from ingest.batch import dropping, hidden_snapshots, parts, side_by_side
 from ingest.batch.batch_parts import Decided, Done
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.doubtful_tables import Retaking
+from ingest.batch.parts import Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
@@ -52,10 +53,6 @@ from ingest.schema.set_aside import Spans
 from ingest.source.definition_check import SecondLook
 from ingest.source.later_tables import LaterTables
 from ingest.source.resync import Requests
-
-
-class StaleCheckpointError(Exception):
-    """Spark's ranges do not continue the manifest's: the start must be decided again."""
 
 
 class Batches:
@@ -100,6 +97,7 @@ class Batches:
         self._reader = Reader(
             ReaderJob(pipeline, log, self._pool, epochs, self._held, self._applier.collects)
         )
+        self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
         self._maintenance = Maintenance(
             pipeline.lake.path,
@@ -119,26 +117,31 @@ class Batches:
             later,
         )
 
-    def apply(self, batch: DataFrame, spark_batch: int) -> None:
-        """One micro-batch of Spark's.
+    def apply(
+        self, batch: DataFrame, spark_batch: int, between_parts: Callable[[], None] = lambda: None
+    ) -> None:
+        """One micro-batch of Spark's, in as many parts as it takes (``parts``).
 
         Spark has written the batch's ranges before it calls, and writes its commit after we return;
-        until then a crash brings the same ranges again. They are ours to number: the batch is the one
+        until then a crash brings the same ranges again. They are ours to number: a part is the batch
         after the manifest's newest. Of ranges that the manifest covers only Spark's own commit was lost.
         """
         ranges, late = self._log.taken(spark_batch)
-        if offset_ranges.covers(self.newest, ranges):
-            self._keep_state(batch)
-            self._log.publish({place: end for place, (_, end) in ranges.items()})
-            return
-        if not offset_ranges.continues(self.newest, ranges):
-            raise StaleCheckpointError
-        taken = offset_ranges.with_drained(self.newest, ranges, self._log.ends)
-        if late or taken != ranges:
-            # Late: all of it was late to Spark, which dropped it before calling us.
-            self._keep_state(batch)
-            batch = self._log.read(taken)
-        self._work(batch, replace(self.note(), ranges=taken), late=late)
+        state = self.pipeline.dedup.keeps_state
+        records = Records(self._log, batch, ranges, state=state, late=late)
+        try:
+            begun = self._next
+            while part := self._parts.next(self.newest, ranges, exact=state):
+                if self._next > begun:
+                    between_parts()
+                number = parts.number(self.newest, spark_batch, self.checkpoint_id)
+                note = replace(self.note(), ranges=part.ranges, spark=(spark_batch, number))
+                self._work(records.of(part), note, late=late, most=part.most)
+            if self._next == begun:  # only Spark's own commit was lost
+                records.pass_through()
+                self._log.publish({place: end for place, (_, end) in ranges.items()})
+        finally:
+            records.release()
 
     def _work(
         self,
@@ -147,10 +150,11 @@ class Batches:
         waiting: Sequence[TableId] = (),
         *,
         late: bool = False,
+        most: int | None = None,
         due: Callable[[Reading], bool] = lambda _: True,
     ) -> None:
-        """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``: as
-        ``ReadRequest`` has it; ``due``: whether what was read is to be applied at all.
+        """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``, ``most``: as
+        ``ReadRequest`` has them; ``due``: whether what was read is to be applied at all.
 
         The order is the only correct one. All that is committed before the manifest is idempotent under (batch
         number, step): the quarantine and each table skip what they hold. The manifest publishes the batch. A crash
@@ -164,10 +168,11 @@ class Batches:
         watch.done("schemas")
         try:
             request = ReadRequest(
-                seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late
+                seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late, most
             )
             request = side_by_side.without(request, self._standing(note.shows), self._log)
             read = self._reader.read(request, watch)
+            seen = seen.up_to(read.cut)
             decided = self._decide(seen, read)
             if not due(read):
                 return
@@ -189,6 +194,7 @@ class Batches:
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
+        self._parts.took(entry, read.facts.values())
         self._follow_up(entry, seen.aside)
 
     def _decide(self, seen: InForce, read: Reading) -> Decided:
@@ -275,15 +281,6 @@ class Batches:
         reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry, self._maintenance.done()))
         self._maintenance.between_batches([*self._applier.opened, *self._published.opened])
-
-    def _keep_state(self, batch: DataFrame) -> None:
-        """Let a batch that is not used pass through Spark's state store all the same.
-
-        Spark fails a query whose state was not committed for a batch
-        (STATE_STORE_COMMIT_VALIDATION_FAILED), and it commits while the batch is computed.
-        """
-        if self.pipeline.dedup.keeps_state:
-            batch.write.format("noop").mode("overwrite").save()
 
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.

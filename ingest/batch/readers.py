@@ -33,6 +33,7 @@ class Reader:
                 reading = found if reading is None else reading.joined(found)
                 if not rest:
                     break
+                request = request.up_to(found.cut, self._log)
                 if found.facts:
                     request = request.of(rest, self._log)
             left = {**rest}

@@ -54,7 +54,8 @@ class ReadRequest:
     table and position; ``aside``: by table, positions whose changes cannot be read. ``records``: exactly the records of
     these ranges (``record_stream.SCHEMA``), which nobody has computed yet; a reader may fetch them from the log instead.
     ``previous``: the manifest's newest row. ``waiting``: tables of which changes waited that are taken in now. ``late``:
-    all of it was late to Spark.
+    all of it was late to Spark. ``most``: bytes of messages at which a reader that has them in memory may stop before the ranges'
+    ends (``Reading.cut``); None where all is to be read.
     """
 
     note: Note
@@ -64,6 +65,7 @@ class ReadRequest:
     previous: Entry | None
     waiting: Sequence[TableId] = ()
     late: bool = False
+    most: int | None = None
 
     @property
     def touched(self) -> list[Place]:
@@ -74,6 +76,13 @@ class ReadRequest:
     def topics(self) -> set[str]:
         """Their topics."""
         return {topic for topic, _ in self.touched}
+
+    def up_to(self, cut: Mapping[Place, int], log: Log) -> ReadRequest:
+        """The same of a batch that ends before these offsets."""
+        if not cut:
+            return self
+        note = self.note.up_to(cut)
+        return replace(self, note=note, records=log.read(note.ranges))
 
     def of(self, topics: Mapping[str, str], log: Log) -> ReadRequest:
         """The same of these topics alone."""
@@ -90,7 +99,8 @@ class Reading:
     other tables' (``dedup.marked``), unreadable ones with their reason among them; None where there are none. ``ties``:
     changes that were sent again, or are others at the same place. ``left``: topics that no reader but the last has read,
     each with why. ``hidden``: tables of which a snapshot begins that waits in Kafka until it is whole, with its place;
-    nothing of theirs is in all the rest.
+    nothing of theirs is in all the rest. ``cut``: partitions of which reading ended before the range does, and where: the rest
+    is another batch's.
     """
 
     facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
@@ -100,6 +110,7 @@ class Reading:
     ties: Sequence[Tie] = ()
     left: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[TableId, Position] = field(default_factory=dict)
+    cut: Mapping[Place, int] = field(default_factory=dict)
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -110,7 +121,7 @@ class Reading:
         """Of a reading in the driver, what it has of these tables."""
         facts = {table: found for table, found in self.facts.items() if table in tables}
         rows = {table: rows for table, rows in self.rows.items() if table in tables}
-        return Reading.in_driver(facts, rows)
+        return replace(Reading.in_driver(facts, rows), cut=self.cut)
 
     @classmethod
     def in_driver(
@@ -129,6 +140,7 @@ class Reading:
             other.changes,
             (*self.ties, *other.ties),
             hidden=other.hidden,
+            cut=self.cut,
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Schemas
-from ingest.model.manifest import Entry
+from ingest.model.manifest import Entry, Place
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import ddl_policy
@@ -24,6 +24,10 @@ class InForce:
     note: Note
     catalog: Catalog
     aside: Spans
+
+    def up_to(self, cut: Mapping[Place, int]) -> InForce:
+        """The same of a batch that ends before these offsets."""
+        return replace(self, note=self.note.up_to(cut)) if cut else self
 
 
 class Definitions:

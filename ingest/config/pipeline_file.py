@@ -203,6 +203,12 @@ class Spark(Settings):
     driver_memory: str = Field("2g", description="Heap of the driver's JVM.")
     trigger_seconds: float = Field(0.5, gt=0, description="Pause between batches, in seconds.")
     max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
+    max_megabytes_per_batch: int = Field(
+        128,
+        ge=1,
+        description="Of their messages: a batch ends before it has more in memory. What Spark reads goes to its disk, and "
+        "is bounded by what the batches before were like.",
+    )
     parallel_tables: int = Field(
         2, ge=1, le=64, description="Tables of a batch that are committed side by side."
     )

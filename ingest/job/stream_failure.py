@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from ingest.batch.micro_batch import StaleCheckpointError
+from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
@@ -140,7 +140,7 @@ def spark_died(log: Path) -> IngestError:
         "E-SPARK-DIED",
         "Spark's process has ended by itself, most often because its memory did not suffice.",
         means="The batch in hand was not published; the next run finishes it.",
-        remedy=f"raise `spark.driver_memory` (or lower `spark.max_changes_per_batch`) and run again; "
+        remedy=f"raise `spark.driver_memory` (or lower `spark.max_megabytes_per_batch`) and run again; "
         f"{log} may say more.",
         exit_code=Exit.FAILED,
     )

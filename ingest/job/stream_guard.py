@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 
 class StoppingError(Exception):
-    """A batch would begin while the run ends: nothing of it is done, it comes again."""
+    """A batch, or the next part of one, would begin while the run ends: nothing of it is done, it comes again."""
 
 
 class StreamGuard:
@@ -40,11 +40,18 @@ class StreamGuard:
             self._held = True
         try:
             yield
+        except StoppingError:
+            raise
         except Exception as failure:
             self.failure = self.failure or failure
             raise
         finally:
             self._free()
+
+    def go_on(self) -> None:
+        """Before the next part of a batch in hand. Raises :class:`StoppingError` where the run is to end."""
+        if self._stopping():
+            raise StoppingError
 
     @contextmanager
     def between(self) -> Iterator[bool]:

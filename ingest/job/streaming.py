@@ -196,9 +196,14 @@ class Streaming:
         return offsets_as_json({place: ends.get(place, -2) for place in here})
 
     def _start(self, batches: Batches, guard: StreamGuard, starting: str | None) -> StreamingQuery:
+        def between_parts() -> None:
+            self.applied += 1
+            batches.clean_up(None)
+            guard.go_on()
+
         def apply(batch: Any, batch_id: int) -> None:
             with guard.batch():
-                batches.apply(batch, batch_id)
+                batches.apply(batch, batch_id, between_parts)
                 self.applied += 1
                 batches.clean_up(None)
 

@@ -7,7 +7,6 @@ topic by Kafka's own id. All else is fetched when it is asked for.
 
 from __future__ import annotations
 
-import math
 import threading
 from bisect import bisect_left
 from collections import deque
@@ -23,12 +22,8 @@ from ingest.kafka.fetch import Fetcher
 from ingest.kafka.ports import Ranges
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
+from ingest.model.offset_ranges import part
 from ingest.model.start_facts import KafkaFacts
-
-_MOST = 256 * 2**20
-"""Bytes of records that are kept, some 440,000 of 600: what comes in the seconds of a start. With more of them Spark
-waits longer for a processor than the batch is shorter for.
-"""
 
 
 @dataclass
@@ -116,12 +111,12 @@ class Ahead:
         self._found = {
             place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
         }
-        kept = 0
+        kept, most = 0, self._pipeline.spark.max_megabytes_per_batch * 2**20
         for records in self._fetcher.records(ranges, self._enough):
             for place, piece in records.items():
                 self._found[place].pieces.append(piece)
                 kept += piece.nbytes
-            if kept > _MOST:
+            if kept >= most:
                 self._enough.set()
 
 
@@ -129,20 +124,15 @@ def expected(
     ends: Mapping[Place, int], there: Mapping[Place, KafkaFacts], limit: int
 ) -> dict[Place, tuple[int, int]]:
     """The first batch's ranges where nothing else happens: ``ends`` is where the newest batch ended, ``limit`` how many
-    records a batch has at most, which Spark takes of each partition in proportion (``KafkaMicroBatchStream.rateLimit``).
+    records a batch has at most, which are shared out as ``offset_ranges.part`` has it.
     """
     starts = {place: ends.get(place, facts.earliest) for place, facts in there.items()}
     waiting = {
-        place: there[place].end - start
+        place: (start, there[place].end)
         for place, start in starts.items()
         if there[place].earliest <= start < there[place].end
     }
-    share = limit / max(sum(waiting.values()), 1)
-    taken = {place: math.floor(many * share) or 1 for place, many in waiting.items()}
-    return {
-        place: (starts[place], min(starts[place] + taken[place], there[place].end))
-        for place in waiting
-    }
+    return part(waiting, limit)
 
 
 def _below(records: pa.Table, end: int) -> pa.Table:

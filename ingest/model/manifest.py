@@ -53,12 +53,13 @@ are cumulative too. Of all four a part row has what differs from the row before 
 SCHEMA = (
     f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
     "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
-    f"hidden array<struct<table: string, position: {SQL_TYPE}>>"
+    f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
 in this one's each of ``gaps`` stands. ``total_changes``: of all batches up to this one. ``stopped``: which of ``tables`` stand still, and
-why. ``hidden``: of which a snapshot waits in Kafka, and the place at which that was taken."""
+why. ``hidden``: of which a snapshot waits in Kafka, and the place at which that was taken. ``spark_batch``: of Spark's batches
+under this checkpoint the newest of which anything is published; ``part``: and the newest of its parts."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,11 @@ class Entry:
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds of each stage, in order; what follows the manifest is not in it."""
     code_version: str = field(default="")
+    spark_batch: int | None = None
+    """The newest of Spark's batches, by its number under this checkpoint, of which anything is published; None where the row
+    does not say."""
+    part: int | None = None
+    """The newest of its parts, from 0."""
 
     @property
     def ends(self) -> dict[Place, int]:
@@ -229,6 +235,8 @@ class Entry:
         """For Spark, in the shape of :data:`SCHEMA`."""
         return {
             **{name: getattr(self, name) for name in _PLAIN},
+            "spark_batch": self.spark_batch,
+            "part": self.part,
             "position": _dict(self.position),
             "offsets": [
                 {"topic": t, "partition": p, "start": start, "end": end}
@@ -272,6 +280,8 @@ class Entry:
         hidden = {one["table"]: one["position"] for one in row.get("hidden") or ()}
         return cls(
             **plain,
+            spark_batch=row.get("spark_batch"),
+            part=row.get("part"),
             position=_position(row["position"]),
             offsets={
                 (o["topic"], o["partition"]): (o["start"], o["end"]) for o in row["offsets"] or ()

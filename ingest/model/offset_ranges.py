@@ -35,16 +35,17 @@ def filled(taken: Mapping[Place, tuple[int, int]]) -> dict[Place, tuple[int, int
     return {place: (start, end) for place, (start, end) in taken.items() if end > start}
 
 
-def covers(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
-    """True when every record of these ranges is published, or there is none in them."""
+def left(
+    newest: Entry | None, taken: Mapping[Place, tuple[int, int]]
+) -> dict[Place, tuple[int, int]] | None:
+    """What of these ranges is not published yet, empty for partitions of which all is. None where they begin behind what is: records
+    would be missing between. New partitions begin at their first record.
+    """
     ends = newest.ends if newest else {}
-    return all(end <= ends.get(place, 0) for place, (_, end) in filled(taken).items())
-
-
-def continues(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> bool:
-    """True when these ranges begin exactly where the newest batch ended; new partitions at their first record."""
-    ends = newest.ends if newest else {}
-    return all(ends.get(place, 0) == start for place, (start, _) in taken.items())
+    if any(start > ends.get(place, 0) for place, (start, _) in taken.items()):
+        return None
+    begun = {place: ends.get(place, 0) for place in taken}
+    return {place: (begun[place], max(begun[place], end)) for place, (_, end) in taken.items()}
 
 
 def grown(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> set[str]:
@@ -78,3 +79,31 @@ def with_drained(
     """
     topics = grown(newest, taken)
     return drained(taken, topics, ends(sorted(topics))) if topics else taken
+
+
+def records_of(ranges: Mapping[Place, tuple[int, int]]) -> int:
+    """How many offsets lie in these ranges."""
+    return sum(end - start for start, end in ranges.values())
+
+
+def shares(waiting: Mapping[Place, int], most: int) -> dict[Place, int]:
+    """``most`` records shared out: whoever has less than an equal share gets all it has, the others what that leaves. Each that
+    has any gets one at least.
+    """
+    found, left = dict[Place, int](), most
+    for many, (place, has) in zip(
+        range(len(waiting), 0, -1), sorted(waiting.items(), key=lambda one: one[1]), strict=True
+    ):
+        found[place] = min(has, max(left // many, 1))
+        left -= found[place]
+    return found
+
+
+def part(waiting: Mapping[Place, tuple[int, int]], most: int) -> dict[Place, tuple[int, int]]:
+    """The first ``most`` records of these ranges, as :func:`shares` has them. Spark rounds up what it takes of each partition, so that
+    one more of each is none too many.
+    """
+    if records_of(waiting) <= most + len(waiting):
+        return dict(waiting)
+    taken = shares({place: end - start for place, (start, end) in waiting.items()}, most)
+    return {place: (start, start + taken[place]) for place, (start, _) in waiting.items()}

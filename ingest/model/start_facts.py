@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import Marker
 from ingest.model.offset_ranges import filled, offsets_as_json, offsets_from_json
 from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
+
+WITH_STATE = "deduplicated"
+"""Of a query's shape (``CheckpointFacts``)."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Note:
     are applied without any change after them. ``replay``: what waited in quarantine is taken in.
     ``paused``: DDLs that tables of the batch do not go beyond. ``drop``: what of the quarantine a person gave up.
     ``whole``: a table whose hidden snapshot is taken in, with all that has waited behind it (``TableState.hidden``), and the
-    position before which no attempt at one counts.
+    position before which no attempt at one counts. ``spark``: the batch of Spark's, by its number under this checkpoint, and
+    which part of it this is, from 0; None for what came from no range of Spark's.
     """
 
     batch_id: int
@@ -36,6 +40,15 @@ class Note:
     paused: Mapping[str, Position] = field(default_factory=dict)
     drop: Drop | None = None
     whole: tuple[str, Position] | None = None
+    spark: tuple[int, int] | None = None
+
+    def up_to(self, cut: Mapping[Place, int]) -> Note:
+        """The same of a batch that ends before these offsets."""
+        ranges = {
+            place: (start, min(end, cut.get(place, end)))
+            for place, (start, end) in self.ranges.items()
+        }
+        return replace(self, ranges=ranges)
 
     @property
     def shows(self) -> str:
@@ -66,6 +79,8 @@ class Note:
             content["drop"] = self.drop.as_dict()
         if self.whole:
             content["whole"] = [self.whole[0], self.whole[1].as_dict()]
+        if self.spark:
+            content["spark"] = [*self.spark]
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -74,7 +89,7 @@ class Note:
         found = json.loads(text)
         starts = offsets_from_json(json.dumps(found["from"]))
         ends = offsets_from_json(json.dumps(found["to"]))
-        cleanup, whole = found.get("cleanup"), found.get("whole")
+        cleanup, whole, spark = found.get("cleanup"), found.get("whole"), found.get("spark")
         return cls(
             found["batch"],
             found["checkpoint"],
@@ -86,6 +101,7 @@ class Note:
             {name: Position.from_mapping(at) for name, at in found.get("paused", {}).items()},
             Drop.from_mapping(found["drop"]) if "drop" in found else None,
             (whole[0], Position.from_mapping(whole[1])) if whole else None,
+            (spark[0], spark[1]) if spark else None,
         )
 
 
@@ -105,6 +121,8 @@ class CheckpointFacts:
     """What is torn or missing in it, in words; empty when it is whole."""
     begins: Mapping[Place, int] | None = None
     """Where the batch begins with which it would go on: the newest logged one, unless that is over."""
+    newest: int = -1
+    """Spark's number of the newest logged one; -1 where there is none."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +240,11 @@ class StartFacts:
     """Tables of the manifest that the pipeline file does not take any more."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether Spark remembers what it has seen."""
+        return self.shape == WITH_STATE
 
     @property
     def versions(self) -> dict[str, int]:

@@ -20,7 +20,13 @@ from ingest.model.names import INTERNAL_FOLDER, checkpoint_path, quarantine_path
 from ingest.model.offset_log import offsets_from_log
 from ingest.model.offset_ranges import offsets_from_json
 from ingest.model.position import Position
-from ingest.model.start_facts import CheckpointFacts, KafkaFacts, LakeFacts, StartFacts
+from ingest.model.start_facts import (
+    WITH_STATE,
+    CheckpointFacts,
+    KafkaFacts,
+    LakeFacts,
+    StartFacts,
+)
 from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
 from ingest.start.look_at_table import look
@@ -94,7 +100,7 @@ def _untaken(newest: Entry | None, patterns: Sequence[str]) -> frozenset[str]:
 
 def shape(pipeline: Pipeline) -> str:
     """Which stateful operators the query has, as one word."""
-    return "deduplicated" if pipeline.dedup.keeps_state else "stateless"
+    return WITH_STATE if pipeline.dedup.keeps_state else "stateless"
 
 
 def topics_of(
@@ -143,7 +149,14 @@ def checkpoint_facts(checkpoint: Files) -> CheckpointFacts:
         first = (checkpoint.read("sources/0/0") or "").partition("\n")[2]
         begins = ends if offsets[-1] in commit_log else begins or offsets_from_json(first)
     return CheckpointFacts(
-        identity[1], identity[0], identity[2], len(offsets), ends, problem, begins
+        identity[1],
+        identity[0],
+        identity[2],
+        len(offsets),
+        ends,
+        problem,
+        begins,
+        offsets[-1] if offsets else -1,
     )
 
 

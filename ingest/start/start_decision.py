@@ -205,7 +205,11 @@ def _cannot_resume(facts: StartFacts, newest: Entry) -> str:
     if checkpoint.shape != facts.shape:
         return "`dedup` has changed, so the stream's state starts anew; resuming from the manifest"
     ends, begins = checkpoint.ends or {}, checkpoint.begins or {}
-    if any(ends.get(place, 0) < end for place, end in newest.ends.items()):
+    if newest.spark_batch is None or facts.keeps_state:
+        is_older = any(ends.get(place, 0) < end for place, end in newest.ends.items())
+    else:  # a part of one of Spark's batches may reach beyond its range (``batch.parts``)
+        is_older = checkpoint.newest < newest.spark_batch
+    if is_older:
         return "the checkpoint is older than the manifest; resuming from the manifest"
     if any(newest.ends.get(place, 0) < at for place, at in begins.items()):
         return "the checkpoint is ahead of the manifest; resuming from the manifest"

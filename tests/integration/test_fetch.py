@@ -8,13 +8,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ingest.batch.parts import Parts
 from ingest.config import pipeline_file
 from ingest.kafka import broker, fetch, record_stream
+from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.fetch import Fetcher, FetchError
 from ingest.kafka.prefetch import Ahead, expected
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.offset_log import offsets_from_log
-from ingest.model.offset_ranges import filled, offsets_as_json
+from ingest.model.offset_ranges import filled
 from tests.support.server import Cli
 
 
@@ -190,25 +191,16 @@ def test_an_end_before_all_has_come_leaves_the_rest_to_be_fetched(pipeline, aske
         ahead.close()
 
 
-def test_spark_shares_a_batch_s_limit_between_partitions_as_it_is_expected_to(
-    spark, pipeline, tmp_path
-):
+def test_what_is_fetched_ahead_is_what_the_first_part_takes(pipeline):
+    """Spark's first range is only how far to come at least."""
     ends = ends_of(pipeline)
     for limit in (1, 7, 15, 1000):
         settings = pipeline.spark.model_copy(update={"max_changes_per_batch": limit})
         few = pipeline.model_copy(update={"spark": settings})
-        starts = {place: number for number, place in enumerate(sorted(ends))}
-        query = (
-            record_stream.records(spark, few, offsets_as_json(starts))
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(tmp_path / str(limit)))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(120)
-        first = offsets_from_log((tmp_path / str(limit) / "offsets" / "0").read_text())
-        ranges = expected(starts, broker.partitions(few), limit)
-        assert {place: end for place, (_, end) in ranges.items()} == first
+        newest = Ledger(pipeline.lake.path).last()
+        ranges = {place: (newest.ends[place], end) for place, end in ends.items()}
+        first = Parts(few, KafkaLog(None, few, None, None)).next(newest, ranges, exact=False)
+        assert filled(first.ranges) == expected(newest.ends, broker.partitions(few), limit)
 
 
 def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):

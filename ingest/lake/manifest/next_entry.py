@@ -81,6 +81,9 @@ def entry(
     waited = {of: name for of, name in topics.items() if name != note.shows}
     held = _held(previous, {**waiting, **begun}, waited)
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
+    same = previous is not None and previous.checkpoint_id == note.checkpoint_id
+    known = (previous.spark_batch, previous.part) if previous and same else (None, None)
+    spark_batch, part = note.spark or known
     positions = [previous.position if previous else None]
     positions += [found.high for found in facts.values()]
     times = [previous.source_time if previous else None]
@@ -109,6 +112,8 @@ def entry(
         started_at=datetime.now(timezone.utc),
         seconds=0.0,
         code_version=__version__,
+        spark_batch=spark_batch,
+        part=part,
     )
 
 

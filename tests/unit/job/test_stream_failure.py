@@ -7,7 +7,7 @@ import pytest
 from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkRuntimeError, PySparkValueError
 
-from ingest.batch.micro_batch import StaleCheckpointError
+from ingest.batch.parts import StaleCheckpointError
 from ingest.job.stream_failure import again
 from ingest.model.errors import Exit, IngestError, of_table
 

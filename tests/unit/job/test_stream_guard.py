@@ -63,6 +63,22 @@ def test_no_batch_begins_once_the_run_is_to_end():
     assert guard.failure is None
 
 
+def test_a_run_that_is_to_end_goes_on_with_no_further_part_and_that_is_no_failure():
+    stopping = threading.Event()
+    guard = StreamGuard(stopping.is_set)
+    with guard.batch():
+        guard.go_on()
+
+    def goes_on():
+        with guard.batch():
+            stopping.set()
+            guard.go_on()
+
+    with pytest.raises(StoppingError):
+        goes_on()
+    assert guard.failure is None
+
+
 def test_the_first_failure_of_a_batch_is_kept_and_the_lake_is_free_again():
     guard = StreamGuard(lambda: False)
     for failure in (ValueError("first"), KeyError("second")):

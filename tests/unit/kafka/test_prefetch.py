@@ -21,9 +21,9 @@ def test_nothing_is_expected_of_a_partition_that_lost_records_was_made_again_or_
     assert expected(ends, there(lost=(5, 20), again=(0, 20), done=(0, 9)), 1000) == {}
 
 
-def test_a_limit_is_shared_in_proportion_and_leaves_no_partition_out():
+def test_a_limit_is_shared_out_equally_and_who_has_less_gets_all_of_it():
     ranges = expected({}, there(a=(0, 900), b=(0, 90), c=(0, 10)), 50)
-    assert ranges == {("a", 0): (0, 45), ("b", 0): (0, 4), ("c", 0): (0, 1)}
+    assert ranges == {("a", 0): (0, 20), ("b", 0): (0, 20), ("c", 0): (0, 10)}
 
 
 @given(

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.batch.micro_batch import StaleCheckpointError
+from ingest.batch.parts import StaleCheckpointError
 from ingest.config import pipeline_file
 from ingest.job.stream_failure import again
 from ingest.lake.delta.other_writers import ForeignCommitError

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.config.pipeline_file import parse
 from ingest.lake.manifest import next_entry
-from ingest.model.offset_ranges import continues
+from ingest.model.offset_ranges import left
 from ingest.model.position import Position
 from ingest.model.start_facts import KafkaFacts
 from ingest.model.topics import TableId
@@ -109,9 +109,9 @@ def test_who_asks_for_the_beginning_is_told_what_of_it_is_gone():
 def test_a_batch_that_would_begin_behind_a_new_topic_s_first_record_is_decided_anew():
     """Whatever is removed between the decision and Spark's first look."""
     newest = next_entry.before_the_first()
-    assert continues(newest, {NEW: (0, 4)})
-    assert not continues(newest, {NEW: (500, 600)})
-    assert continues(decide(first()).entry, {NEW: (500, 600)})
+    assert left(newest, {NEW: (0, 4)})
+    assert left(newest, {NEW: (500, 600)}) is None
+    assert left(decide(first()).entry, {NEW: (500, 600)}) == {NEW: (500, 600)}
 
 
 PIPELINE = """

@@ -8,7 +8,7 @@ import pytest
 from ingest.model.manifest import Entry, Gap, HighWater, TableState
 from ingest.model.names import Marker, Role, app_id, app_id_parts
 from ingest.model.offset_log import is_behind_its_watermark
-from ingest.model.offset_ranges import continues, covers
+from ingest.model.offset_ranges import filled, left
 from ingest.model.position import Position
 from ingest.model.start_facts import (
     CheckpointFacts,
@@ -220,15 +220,39 @@ def test_from_the_beginning_sets_every_topic_back_and_forgets_nothing_that_is_ap
     assert start.resume is False
 
 
-def test_a_published_range_is_covered_and_a_range_from_elsewhere_does_not_continue():
+def test_of_a_range_that_is_left_is_what_is_not_published_and_one_behind_a_hole_does_not_go_on():
     newest = entry()
-    assert covers(newest, {PLACE: (5, 9)})
-    assert not covers(newest, {PLACE: (5, 10)})
-    assert covers(None, {PLACE: (0, 0)}), "a batch of nothing"
-    assert continues(newest, {PLACE: (9, 12), ("p.d.new", 0): (0, 3)})
-    assert not continues(newest, {PLACE: (5, 12)})
-    assert not continues(newest, {PLACE: (9, 12), ("p.d.new", 0): (2, 3)})
-    assert not continues(None, {PLACE: (2, 3)})
+    assert filled(left(newest, {PLACE: (5, 9)})) == {}
+    assert filled(left(newest, {PLACE: (5, 10)})) == {PLACE: (9, 10)}, "a part of it is published"
+    assert filled(left(None, {PLACE: (0, 0)})) == {}, "a batch of nothing"
+    on = {PLACE: (9, 12), ("p.d.new", 0): (0, 3)}
+    assert left(newest, on) == on
+    assert filled(left(newest, {PLACE: (3, 7), IDLE: (4, 6)})) == {IDLE: (4, 6)}, (
+        "a part was longer"
+    )
+    assert left(newest, {PLACE: (10, 12)}) is None
+    assert left(newest, {PLACE: (9, 12), ("p.d.new", 0): (2, 3)}) is None
+    assert left(None, {PLACE: (2, 3)}) is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "published", "state", "resumed"),
+    [
+        (7, 7, False, True),  # a part of batch 7 reaches beyond it
+        (8, 7, False, True),
+        (6, 7, False, False),  # a checkpoint from a backup
+        (7, None, False, False),  # a manifest of before: it is told by where it ends
+        (7, 7, True, False),  # with state no part reaches beyond
+    ],
+)
+def test_how_old_a_checkpoint_is_says_the_batch_of_spark_s_that_the_manifest_names(
+    logged, published, state, resumed
+):
+    shape = "deduplicated" if state else "stateless"
+    behind = replace(SOUND, ends={PLACE: 8, IDLE: 4}, begins={PLACE: 5}, newest=logged, shape=shape)
+    newest = entry(spark_batch=published, part=3)
+    start = decide(facts(checkpoint=behind, newest=newest, shape=shape))
+    assert start.resume is resumed
 
 
 def test_a_ledger_entry_survives_its_row():

@@ -1,0 +1,152 @@
+"""The batches of ours that one of Spark's becomes: its range in parts (``batch_size``), one after the other.
+
+Each part is a batch like any other, with a number and a row of the manifest, which names Spark's batch and the part. Any prefix
+of what waits in each partition may be one, as any may be a batch of Spark's. A crash between two of them finds Spark's range
+again, and goes on behind what the manifest has of it. Without state a part may also reach beyond Spark's range: what the
+manifest covers of a later one is passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ingest.batch.batch_size import FRESH_FOR, MUCH, Pace, fresh
+from ingest.changes.kept_frames import free, keep
+from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Log, Ranges
+from ingest.model import offset_ranges
+from ingest.model.manifest import Entry, Place
+from ingest.model.offset_ranges import filled, part, records_of
+from ingest.schema.steps import TableFacts
+
+
+class StaleCheckpointError(Exception):
+    """Spark's ranges do not continue the manifest's: the start must be decided again."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """``ranges``: what is to be applied; ``most``: bytes of messages at which a reader may stop before their end, None where
+    it must not.
+    """
+
+    ranges: Ranges
+    most: int | None
+
+
+@dataclass
+class Parts:
+    """Of one job."""
+
+    pipeline: Pipeline
+    log: Log
+    pace: Pace = field(default_factory=Pace)
+    _at_end: frozenset[Place] = frozenset()
+    _fresh_until: float = 0.0
+
+    def next(self, newest: Entry | None, ranges: Ranges, *, exact: bool) -> Part | None:
+        """The next part of a range of Spark's; None where all of it is published. ``exact``: it is not to reach beyond that range.
+        Raises :class:`StaleCheckpointError`.
+        """
+        left = offset_ranges.left(newest, ranges)
+        if left is None:
+            raise StaleCheckpointError
+        if not filled(left):
+            return None
+        if offset_ranges.grown(
+            newest, left
+        ):  # all of the old partitions' records come with the new one's
+            return Part(offset_ranges.with_drained(newest, left, self.log.ends), None)
+        if records_of(left) > MUCH and not exact:
+            ends = self.log.ends(sorted({topic for topic, _ in left}))
+            left = {
+                place: (at, max(end, ends.get(place, end))) for place, (at, end) in left.items()
+            }
+        if fresh(self._at_end, left):
+            self._fresh_until = time.monotonic() + FRESH_FOR
+        taken = part(left, self._limit())
+        self._at_end = frozenset(place for place in taken if taken[place] == left[place])
+        return Part(taken, self.pipeline.spark.max_megabytes_per_batch * 2**20)
+
+    def took(self, entry: Entry, facts: Iterable[TableFacts]) -> None:
+        """A part is published; ``facts``: of its tables."""
+        records = records_of(filled(entry.offsets))
+        self.pace.took(records, sum(one.bytes for one in facts), entry.seconds)
+
+    def _limit(self) -> int:
+        """Records."""
+        spark = self.pipeline.spark
+        most = min(
+            spark.max_changes_per_batch, self.pace.of_size(spark.max_megabytes_per_batch * 2**20)
+        )
+        return self.pace.fresh(most) if time.monotonic() < self._fresh_until else most
+
+
+def number(newest: Entry | None, spark_batch: int, checkpoint_id: str) -> int:
+    """Which part of Spark's batch comes next."""
+    if newest is None or (newest.checkpoint_id, newest.spark_batch) != (checkpoint_id, spark_batch):
+        return 0
+    return (newest.part or 0) + 1
+
+
+class Records:
+    """The records of a batch of Spark's, by part. ``batch``: its DataFrame, which passes through Spark's ``state`` where it has one;
+    ``late``: which has dropped all of it before we were called.
+    """
+
+    def __init__(
+        self, log: Log, batch: DataFrame, ranges: Ranges, *, state: bool, late: bool
+    ) -> None:
+        self._log = log
+        self._batch = batch
+        self._ranges = ranges
+        self._state = state
+        self._late = late
+        self._kept: DataFrame | None = None
+
+    def of(self, part: Part) -> DataFrame:
+        """Exactly a part's. Where Spark has state its batch is computed once, whatever the number of parts: Spark drops what is
+        too much for its memory to disk.
+        """
+        if part.ranges == self._ranges and self._kept is None and not self._late:
+            return self._batch
+        if not self._state or self._late or part.most is None:
+            self.pass_through()
+            return self._log.read(part.ranges)
+        self._kept = self._kept or keep(self._batch)
+        return within(self._kept, part.ranges)
+
+    def pass_through(self) -> None:
+        """Let a batch that is not used pass through Spark's state store all the same.
+
+        Spark fails a query whose state was not committed for a batch
+        (STATE_STORE_COMMIT_VALIDATION_FAILED), and it commits while the batch is computed.
+        """
+        if self._state and self._kept is None:
+            self._kept = keep(self._batch)
+            self._kept.write.format("noop").mode("overwrite").save()
+
+    def release(self) -> None:
+        """Free what was kept."""
+        if self._kept is not None:
+            free(self._kept)
+
+
+def within(records: DataFrame, ranges: Ranges) -> DataFrame:
+    """Those of these half-open ranges. In and out: ``record_stream.SCHEMA``."""
+    held = sorted(filled(ranges).items())
+    if not held:
+        return records.limit(0)
+    place = F.concat_ws("/", "topic", "partition")
+    bounds = [
+        one
+        for (topic, partition), (start, end) in held
+        for one in (F.lit(f"{topic}/{partition}"), F.struct(F.lit(start), F.lit(end)))
+    ]
+    of = F.create_map(*bounds)[place]
+    return records.filter((F.col("offset") >= of["col1"]) & (F.col("offset") < of["col2"]))

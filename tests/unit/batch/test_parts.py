@@ -1,0 +1,119 @@
+"""Spark's batches become batches of ours: whatever each takes, whatever comes meanwhile, and wherever it dies, each record once."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.batch.batch_size import MUCH
+from ingest.batch.parts import Parts, StaleCheckpointError, number
+from ingest.lake.manifest import next_entry
+from ingest.model.offset_ranges import filled
+from ingest.model.start_facts import Note
+from tests.unit.start.test_start_decision import IDLE, PLACE, entry
+
+BIG, QUIET, NEW = ("p.d.big", 0), ("p.d.quiet", 0), ("p.d.new", 0)
+
+
+class Kafka:
+    """Partitions and where they end."""
+
+    def __init__(self, ends):
+        self.there = dict(ends)
+
+    def ends(self, topics):
+        return {place: end for place, end in self.there.items() if place[0] in topics}
+
+
+def begun(kafka, most=200_000, megabytes=128):
+    settings = SimpleNamespace(max_changes_per_batch=most, max_megabytes_per_batch=megabytes)
+    return Parts(SimpleNamespace(spark=settings), kafka)
+
+
+def published(newest, part, cut=(), spark=(0, 0)):
+    """The manifest's next row. ``cut``: where the reader stopped."""
+    newest = newest or next_entry.before_the_first("c")
+    note = Note(newest.batch_id + 1, "c", part.ranges, spark=spark).up_to(dict(cut))
+    touched = list(filled(note.ranges))
+    return next_entry.entry(
+        newest, note, {}, [], touched, catalog=None, topic_ids={}, topic=str, waiting={}, doubts={}
+    )
+
+
+@given(st.data())
+def test_each_record_is_in_one_part_and_in_order_whatever_comes_and_wherever_a_run_dies(data):
+    places = [BIG, QUIET, NEW]
+    kafka = Kafka({place: data.draw(st.integers(0, 3 * MUCH)) for place in places})
+    exact = data.draw(st.booleans(), "with state")
+    parts, newest, spark_s = begun(kafka, data.draw(st.integers(1, 3 * MUCH))), None, {}
+    for spark_batch in range(data.draw(st.integers(1, 4))):
+        for place in places:
+            kafka.there[place] += data.draw(st.integers(0, MUCH))
+        at = {place: data.draw(st.integers(spark_s.get(place, 0), kafka.there[place])) for place in places}  # fmt: skip
+        ranges = {place: (spark_s.get(place, 0), end) for place, end in at.items()}
+        named = []
+        while part := parts.next(newest, ranges, exact=exact):
+            cut = {}
+            if part.most and data.draw(st.booleans(), "a reader stops"):
+                one = data.draw(st.sampled_from(sorted(filled(part.ranges))))
+                start, end = part.ranges[one]
+                cut = {one: data.draw(st.integers(start + 1, end))}
+            which = number(newest, spark_batch, "c")
+            after = published(newest, part, cut, (spark_batch, which))
+            for place, (start, end) in after.offsets.items():
+                assert start == (newest.ends.get(place, 0) if newest else 0), "no hole, none twice"
+                assert start <= end <= kafka.there[place]
+                assert not exact or end <= ranges[place][1]
+            assert filled(after.offsets)
+            named.append((after.spark_batch, after.part))
+            newest = after
+            if data.draw(st.booleans(), "a run dies"):
+                parts = begun(kafka, parts.pipeline.spark.max_changes_per_batch)
+        assert named == [(spark_batch, which) for which in range(len(named))]
+        spark_s = at
+        assert all(newest is None or newest.ends.get(place, 0) >= end for place, end in at.items())
+
+
+def test_a_table_that_is_fresh_is_brought_up_to_date_with_every_part_of_a_flood():
+    kafka = Kafka({BIG: 1_000_000, QUIET: 10})
+    parts = begun(kafka)
+    newest = published(None, parts.next(None, {QUIET: (0, 10), BIG: (0, 0)}, exact=False))
+    kafka.there[QUIET] = 11
+    ranges, seen = {BIG: (0, 199_999), QUIET: (10, 11)}, []  # as Spark shares it out
+    while part := parts.next(newest, ranges, exact=False):
+        kafka.there[QUIET] += 7
+        seen.append((filled(part.ranges)[BIG], part.ranges[QUIET][1]))
+        newest = published(newest, part)
+    assert len(seen) > 5, "parts are short, as somebody waits"
+    ends = [end for _, end in seen[:-1]]  # of the last one nothing is left that would take long
+    assert ends == [11 + 7 * n for n in range(len(ends))]
+
+
+def test_a_drain_is_done_in_as_few_parts_as_its_limit_allows():
+    kafka = Kafka({BIG: 1_000_000, QUIET: 10})
+    parts, newest, many = begun(kafka), None, 0
+    while part := parts.next(newest, {BIG: (0, 1_000_000), QUIET: (0, 10)}, exact=False):
+        newest, many = published(newest, part), many + 1
+    assert many == 5 + 1
+
+
+def test_old_partitions_of_a_topic_come_whole_with_a_new_one_of_it():
+    more = (PLACE[0], 1)
+    kafka = Kafka({PLACE: 50_000, more: 40_000, IDLE: 4})
+    part = begun(kafka, most=10).next(entry(), {PLACE: (9, 12), more: (0, 1)}, exact=False)
+    assert part.ranges == {PLACE: (9, 50_000), more: (0, 40_000)}
+    assert part.most is None, "nor may a reader stop between"
+
+
+def test_a_range_behind_a_hole_is_decided_anew():
+    with pytest.raises(StaleCheckpointError):
+        begun(Kafka({})).next(entry(), {PLACE: (10, 12)}, exact=False)
+
+
+def test_the_parts_of_another_checkpoint_s_batch_of_that_number_are_not_counted():
+    newest = entry(spark_batch=3, part=4)
+    assert number(newest, 3, newest.checkpoint_id) == 5
+    assert number(newest, 4, newest.checkpoint_id) == 0
+    assert number(newest, 3, "another") == 0
+    assert number(None, 0, "c") == 0
