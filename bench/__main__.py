@@ -16,6 +16,8 @@ BENCHES = {
     "end_to_end": "How many rows and changes a second go all the way from MySQL to Delta?",
     "batches": "Where does the time of the sample shop's batches go, stage by stage?",
     "many_tables": "How long does a batch of many small tables take, without Kafka and MySQL?",
+    "volume": "How much memory does a backlog take whose rows are small and huge?",
+    "flood": "How old do quiet tables become beside one with a large backlog?",
     "idle": "What do tables that stand still add to a batch?",
     "manifest": "What does the ledger of batches cost as tables, batches and closed gaps grow?",
     "layout": "What do many small batches write, how do files lie then, what does a scan take?",

@@ -92,7 +92,7 @@ class Traffic:
         stop, begun, ages, changes = threading.Event(), time.monotonic(), [], [0]
         ledger = Ledger(str(self.lake))
         before = ledger.last()
-        writer = threading.Thread(target=self._write, args=(pace, stop, changes))
+        writer = threading.Thread(target=self.write, args=(pace, stop, changes))
         writer.start()
         try:
             while (passed := time.monotonic() - begun) < seconds + SETTLING:
@@ -109,7 +109,7 @@ class Traffic:
         batches = [one for one in ledger.entries(10_000) if one.changes and one.batch_id > first]
         return Window(pace, changes[0], time.monotonic() - begun, sorted(ages), batches)
 
-    def _write(self, pace: Pace, stop: threading.Event, changes: list[int]) -> None:
+    def write(self, pace: Pace, stop: threading.Event, changes: list[int]) -> None:
         """One connection, a transaction after the other, at the rate asked for."""
         with closing(self.stack.mysql().admin()) as connection, connection.cursor() as cursor:
             started = time.monotonic()

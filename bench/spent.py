@@ -16,11 +16,15 @@ import psutil
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of wall time and of CPU, and the highest resident memory in bytes."""
+    """Seconds of wall time and of CPU, and the highest resident memory in bytes: of all processes together, and of those
+    that are Java and those that are not.
+    """
 
     wall: float
     cpu: float
     memory: int
+    java: int = 0
+    python: int = 0
 
 
 def medians(of: Iterable[Sequence[float]]) -> list[float]:
@@ -41,6 +45,7 @@ def by_command(
     search = {"PYTHONPATH": str(code)} if code else {}
     folder.mkdir(parents=True, exist_ok=True)
     started, spent, peak = time.perf_counter(), dict[int, float](), 0
+    peaks = {True: 0, False: 0}
     with (folder / "command.log").open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -51,20 +56,22 @@ def by_command(
             stdin=subprocess.DEVNULL,
         )
         while process.poll() is None:
-            resident = 0
+            resident = {True: 0, False: 0}
             for one in _tree(process.pid):
                 try:
                     times = one.cpu_times()
                     spent[one.pid] = times.user + times.system
-                    resident += one.memory_info().rss
+                    resident[one.name() == "java"] += one.memory_info().rss
                 except psutil.NoSuchProcess:
                     continue
-            peak = max(peak, resident)
+            peak = max(peak, sum(resident.values()))
+            peaks = {which: max(peaks[which], now) for which, now in resident.items()}
             time.sleep(0.1)
     if process.returncode:
         tail = (folder / "command.log").read_text()[-2000:]
         sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{tail}")
-    return Spent(time.perf_counter() - started, sum(spent.values()), peak)
+    wall = time.perf_counter() - started
+    return Spent(wall, sum(spent.values()), peak, peaks[True], peaks[False])
 
 
 def cpu_seconds() -> float:
