@@ -33,7 +33,7 @@ def apply(file: PipelineFile) -> None:
 
     pipeline = load(file)
     refuse_unfit(pipeline)
-    done = Connector(pipeline).apply()
+    done = Connector(pipeline).apply(say)
     verb = {"create": "created", "change": "changed", "nothing": "already as desired"}
     say(f"connector {pipeline.name}: {verb[done.action]}")
 

@@ -175,7 +175,7 @@ class Run:
         incomplete = later_tables.incomplete_in(newest) | before.unknown()
         connector.passes_over = bool(joining or incomplete)
         if joining:
-            schema_history.forget(connector, joining)
+            schema_history.forget(connector, joining, self.say)
         return before.note_unknown
 
     def _drop(self, epochs: EpochRegistry, now: mysql.Reached) -> Drop | None:

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died
+from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
@@ -127,6 +128,8 @@ def _mended_by_deciding(failure: BaseException) -> Reason | None:
         return reasons.CONFLICT
     if isinstance(failure, StaleCheckpointError):
         return reasons.STALE_CHECKPOINT
+    if isinstance(failure, ClockSetBackError):
+        return reasons.CLOCK_SET_BACK
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
         return reasons.SHARED_CHECKPOINT
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():

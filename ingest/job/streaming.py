@@ -23,6 +23,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import Again, again, is_everybodys
 from ingest.job.stream_guard import StreamGuard
+from ingest.job.wall_clock import ClockSetBackError, WallClock
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.ports import Schemas
@@ -220,10 +221,11 @@ class Streaming:
 
     def watch(self, query: StreamingQuery, guard: StreamGuard, batches: Batches) -> Again | None:
         """Until the query ends; returns why, unless it was to end."""
-        seen = -1
+        seen, clock = -1, WallClock()
         try:
             while not query.awaitTermination(1):
                 self.committer.refuse_lost()
+                clock.refuse_set_back()
                 self.supervisor.look()
                 newest = batches.newest.batch_id if batches.newest else 0
                 if _logged(query) > seen and newest:
@@ -237,7 +239,7 @@ class Streaming:
                     guard.close()
                     query.stop()
                     break
-        except StreamingQueryException as failure:
+        except (StreamingQueryException, ClockSetBackError) as failure:
             if not self.stop.is_set():
                 guard.failure = guard.failure or failure
         finally:

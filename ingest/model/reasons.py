@@ -304,7 +304,8 @@ LOST_RECORDS = Reason(
     RETENTION.remedy,
     code="lost-records",
 )
-RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS)
+CLOCK_SET_BACK = Reason("this machine's clock was set back", _NOTHING_LOST, code="clock-set-back")
+RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS, CLOCK_SET_BACK)
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.
 

@@ -8,26 +8,23 @@ health is judged from the task, its progress and the server's own list of binlog
 
 from __future__ import annotations
 
-import json
 import re
-import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import httpx
 import yaml
-from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
+from ingest.model.errors import Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
 from ingest.model.topics import captured, include_expression
 from ingest.schema import snapshot_select
 from ingest.source import mysql
+from ingest.source.connect_rest import Rest, Say, again_while
 from ingest.source.mysql import Reached
 
 _STRATEGIES = {
@@ -134,18 +131,17 @@ class Connector:
         self.passes_over = False
         """Whether changes of tables whose columns Debezium does not know are passed over: only while such ones join, of
         which a gap says that rows are missing. At all other times its task is to fail."""
-        self._url = pipeline.connect.url
-        self._http = httpx.Client(base_url=self._url, timeout=30)
+        self._call = Rest(pipeline.connect.url).call
 
     def plan(self) -> Plan:
         """What :meth:`apply` would change."""
         current = self._current()
         return plan_from(current, self._wanted(current))
 
-    def apply(self) -> Plan:
-        """Make it so; a second call changes nothing. Raises :class:`IngestError` with reasons."""
+    def apply(self, say: Say | None = None) -> Plan:
+        """Make it so; a second call changes nothing. ``say``: as of :meth:`offset`. Raises :class:`IngestError` with reasons."""
         current = self._current()
-        wanted = self._wanted(current)
+        wanted = self._wanted(current, say)
         plan = plan_from(current, wanted)
         if plan.action != "nothing":
             self._validate(wanted)
@@ -164,9 +160,12 @@ class Connector:
             tasks[0].get("trace") or answer["connector"].get("trace") or "",
         )
 
-    def offset(self) -> dict[str, Any] | None:
-        """The source offset that Connect has stored, committed with the records before it."""
-        answer = self._call("GET", f"/connectors/{self.name}/offsets", absent_ok=True)
+    def offset(self, say: Say | None = None) -> dict[str, Any] | None:
+        """The source offset that Connect has stored, committed with the records before it. With ``say``, of one that can do
+        nothing without it: a hanging transaction is waited for, too, and a sentence says so.
+        """
+        path = f"/connectors/{self.name}/offsets"
+        answer = self._call("GET", path, absent_ok=True, say=say)
         offsets = (answer or {}).get("offsets") or []
         return dict(offsets[0]["offset"]) if offsets else None
 
@@ -185,7 +184,7 @@ class Connector:
     def stop(self) -> None:
         """End the task and wait until it has ended: nothing more of it comes to Kafka."""
         self._call("PUT", f"/connectors/{self.name}/stop")
-        status = _again_while(_runs_still, 300, 0.1)(self.status)
+        status = again_while(_runs_still, 300, 0.1)(self.status)
         if not _runs_still(status):
             return
         raise IngestError(
@@ -202,9 +201,9 @@ class Connector:
     def delete(self) -> None:
         """Remove it and wait until Connect has forgotten it; topics and the lake stay."""
         self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
-        _again_while(lambda status: status is not None, 100, 0.1)(self.status)
+        again_while(lambda status: status is not None, 100, 0.1)(self.status)
 
-    def _wanted(self, current: Mapping[str, str] | None) -> dict[str, str]:
+    def _wanted(self, current: Mapping[str, str] | None, say: Say | None = None) -> dict[str, str]:
         """What is desired, and how its snapshot reads tables that need a statement of ours. As long as that snapshot is to
         come or may begin again, MySQL says which these are; later they stay as they are, since a change would restart the
         connector for nothing.
@@ -214,7 +213,7 @@ class Connector:
             wanted = {_UNKNOWN_TABLES: "warn"} | wanted
         if snapshot_select.SETTING in wanted:  # the pipeline file's own
             return wanted
-        if not is_snapshotting(self.offset()):
+        if not is_snapshotting(self.offset(say)):
             return wanted | snapshot_select.of_settings(current or {})
         source = self.pipeline.source
         with mysql.connected(source) as cursor:
@@ -252,83 +251,9 @@ class Connector:
                 remedy=remedy,
             )
 
-    def _call(
-        self, method: str, path: str, *, json: object = None, absent_ok: bool = False
-    ) -> dict[str, Any] | None:
-        # A worker whose group settles asks to be asked again. One that starts answers 404 to everything:
-        # that says nothing about a connector.
-        not_yet = _again_while(lambda answer: _is_settling(answer) or _is_starting(answer), 40, 0.5)
-        try:
-            answer: httpx.Response = not_yet(self._http.request, method, path, json=json)
-        except httpx.HTTPError as failure:
-            raise IngestError(
-                "E-CONNECT-AWAY",
-                f"Kafka Connect at {self._url} does not answer: "
-                f"{str(failure) or type(failure).__name__}.",
-                remedy=f"start it ({THE_EMBEDDED_ONE}) or correct `connect.url` in the pipeline file.",
-                may_pass=True,
-            ) from None
-        if _is_starting(answer):
-            raise IngestError(
-                "E-CONNECT-AWAY",
-                f"Kafka Connect at {self._url} is still starting, or `connect.url` is not its address.",
-                remedy="run again in a moment; look into Connect's log if it stays so.",
-                may_pass=True,
-            )
-        if answer.status_code == 404 and absent_ok:
-            return None
-        if answer.is_error:
-            raise IngestError(
-                "E-CONNECT-ANSWER",
-                f"Kafka Connect answered {answer.status_code} to {method} {path}: "
-                f"{_message(answer)}.",
-                remedy="read Connect's log; `ingest connector status` shows the connector.",
-                exit_code=Exit.FAILED,
-                may_pass=_is_settling(answer) or "timed out" in _message(answer),
-            )
-        return answer.json() if answer.content else {}
-
-
-def _is_starting(answer: httpx.Response) -> bool:
-    """True for a 404 that Connect itself did not write: its own name an ``error_code``."""
-    return answer.status_code == 404 and "error_code" not in answer.text
-
-
-def _is_settling(answer: httpx.Response) -> bool:
-    """True while a group of workers deals out its connectors anew. Most requests get a 409 then; some that
-    only read get a 500 (seen with four connectors made at once).
-    """
-    return answer.status_code == 409 or (
-        answer.status_code == 500 and "rebalance" in _message(answer)
-    )
-
 
 def _runs_still(status: Status | None) -> bool:
     return status is not None and (status.connector, status.task) != ("STOPPED", "UNASSIGNED")
-
-
-def _again_while(unfit: Callable[[Any], bool], times: int, seconds: float) -> Retrying:
-    """Calls what it is given up to so many times, with pauses, while what comes back is unfit; returns the last of it.
-    An exception is not tried again.
-    """
-    return Retrying(
-        stop=stop_after_attempt(times),
-        wait=wait_fixed(seconds),
-        retry=retry_if_result(unfit),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
-        sleep=_pause,
-    )
-
-
-def _pause(seconds: float) -> None:
-    time.sleep(seconds)
-
-
-def _message(answer: httpx.Response) -> str:
-    try:
-        return str(json.loads(answer.text).get("message", answer.text))[:300].rstrip(".")
-    except (json.JSONDecodeError, AttributeError):
-        return answer.text[:300]
 
 
 def is_snapshotting(offset: Mapping[str, Any] | None) -> bool:

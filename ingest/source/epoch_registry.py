@@ -38,15 +38,15 @@ class EpochRegistry:
         epochs = self.known()
         if not epochs:
             self._add(following([], server, "the first log", {}))
-            return connector.apply()
+            return connector.apply(say)
         if epochs[-1].server == server:
-            return connector.apply()
+            return connector.apply(say)
         refuse_without_gtids(self.pipeline)
         say(f"another MySQL server answers (server_uuid {server}); a new epoch of the log begins")
         if connector.status() is not None:
             connector.stop()
         self.begin(server, f"server {epochs[-1].server} was replaced", continues=True)
-        plan = connector.apply()
+        plan = connector.apply(say)
         connector.resume()
         return plan
 

@@ -23,14 +23,15 @@ from ingest.kafka import broker
 from ingest.model.manifest import Place
 from ingest.model.names import quoted
 from ingest.model.topics import TableId
+from ingest.source.connect_rest import Say
 from ingest.source.connector import Connector, desired, is_snapshotting
 
 
-def forget(connector: Connector, tables: Iterable[TableId]) -> None:
+def forget(connector: Connector, tables: Iterable[TableId], say: Say) -> None:
     """Has a connector forget these tables when its task starts the next time; nothing where it is to read all tables anyhow.
-    What was forgotten already may be forgotten again.
+    What was forgotten already may be forgotten again. ``say``: as of :meth:`Connector.offset`.
     """
-    offset = connector.offset()
+    offset = connector.offset(say)
     # A topic that is not there is not to be made: Debezium then says that it is missing.
     if offset is None or is_snapshotting(offset) or not _ends(connector):
         return

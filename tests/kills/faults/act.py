@@ -74,7 +74,9 @@ def versions(lab: Lab) -> dict[str, int]:
 
 
 def said(lab: Lab) -> str:
-    return (lab.folder / "job.log").read_text(errors="replace")
+    """What its job has said, which may be a standby of before."""
+    log = lab.job.log if lab.job else lab.folder / "job.log"
+    return log.read_text(errors="replace")
 
 
 def command(lab: Lab, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

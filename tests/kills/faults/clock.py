@@ -55,6 +55,7 @@ def clocks_are_set(lab: Lab) -> str:
                 expect(lab.job is first and first.process.poll() is None, said(lab)[-500:])
                 told = standby.log.read_text()
                 expect("taking over" not in told, told[-500:])
+        expect("clock was set back" in said(lab), said(lab)[-500:])
         of_standby.set(-3 * _HOURS)
         of_job.set(3 * _HOURS)
         suspend(lab, first, standby)

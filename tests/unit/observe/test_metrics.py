@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ingest.batch.parts import StaleCheckpointError
 from ingest.config import pipeline_file
 from ingest.job.stream_failure import again
+from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.errors import IngestError
@@ -184,6 +185,7 @@ def test_the_page_of_the_documentation_and_the_code_name_the_same():
         (StaleCheckpointError(), "stale-checkpoint"),
         (RuntimeError("CONCURRENT_STREAM_LOG_UPDATE"), "shared-checkpoint"),
         (RuntimeError("OffsetOutOfRange"), "lost-records"),
+        (ClockSetBackError(), "clock-set-back"),
         (RuntimeError("something"), "E-STREAM-FAILED"),
         (KeyError("x"), "E-BATCH-FAILED"),
         (IngestError("E-KAFKA-AWAY", "away", remedy="", may_pass=True), "E-KAFKA-AWAY"),

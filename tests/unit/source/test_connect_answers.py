@@ -5,7 +5,7 @@ import pytest
 
 from ingest.config.pipeline_file import parse
 from ingest.model.errors import IngestError
-from ingest.source import connector
+from ingest.source import connect_rest
 from ingest.source.connector import Connector
 
 PIPELINE = parse(
@@ -24,10 +24,17 @@ STARTING = httpx.Response(404)
 def answering(monkeypatch, *answers):
     """A connector whose worker gives these answers, the last one for ever."""
     left = list(answers)
-    monkeypatch.setattr(connector, "_pause", lambda _: None)
+    monkeypatch.setattr(connect_rest, "_pause", lambda _: None)
+    return asking(lambda _: left.pop(0) if len(left) > 1 else left[0])
+
+
+def asking(answer):
+    """A connector whose worker answers a request by this."""
     found = Connector(PIPELINE)
-    give = httpx.MockTransport(lambda _: left.pop(0) if len(left) > 1 else left[0])
-    found._http = httpx.Client(base_url="http://c:1", transport=give)
+    rest = found._call.__self__
+    rest._http = httpx.Client(
+        base_url="http://c:1", transport=httpx.MockTransport(answer), timeout=30
+    )
     return found
 
 
@@ -85,7 +92,7 @@ def test_a_connector_stands_still_once_its_task_is_gone_and_is_asked_until_then(
     found = answering(
         monkeypatch, httpx.Response(204), running, stopped("STOPPED", "RUNNING"), gone
     )
-    monkeypatch.setattr(connector, "_pause", asked.append)
+    monkeypatch.setattr(connect_rest, "_pause", asked.append)
     found.stop()
     assert asked == [0.1, 0.1]
 
@@ -93,7 +100,7 @@ def test_a_connector_stands_still_once_its_task_is_gone_and_is_asked_until_then(
 def test_a_connector_that_does_not_stop_is_said_after_three_hundred_looks(monkeypatch):
     asked = []
     found = answering(monkeypatch, httpx.Response(204), stopped("RUNNING", "RUNNING"))
-    monkeypatch.setattr(connector, "_pause", asked.append)
+    monkeypatch.setattr(connect_rest, "_pause", asked.append)
     with pytest.raises(IngestError, match="did not stop within 30 s"):
         found.stop()
     assert len(asked) == 299
@@ -106,8 +113,49 @@ def test_a_server_that_does_not_answer_at_all_is_asked_once(monkeypatch):
         asked.append(request.method)
         raise httpx.ConnectError("refused")
 
-    found = answering(monkeypatch, NOT_FOUND)
-    found._http = httpx.Client(base_url="http://c:1", transport=httpx.MockTransport(refuse))
     with pytest.raises(IngestError) as failure:
-        found.status()
+        asking(refuse).status()
     assert (failure.value.code, asked) == ("E-CONNECT-AWAY", ["GET"])
+
+
+# A question for the stored offset is answered behind every open transaction of the offsets' topic; Kafka rolls back one that
+# hangs 60 s after it began, and looks every 10 s.
+KEPT_BACK = 60 + 10
+
+
+def behind_a_transaction(waited, *, answers):
+    """Answers a question that is willing to wait for as long as a transaction may hang; notes how long each was."""
+
+    def answer(request):
+        seconds = request.extensions["timeout"]["read"]
+        waited.append(seconds)
+        if not answers or sum(waited) < KEPT_BACK:
+            raise httpx.ReadTimeout("timed out")
+        return httpx.Response(200, json={"offsets": [{"partition": {}, "offset": {"pos": 4}}]})
+
+    return answer
+
+
+def test_who_can_do_nothing_without_the_offset_waits_for_a_transaction_that_hangs_and_says_so():
+    waited, said = [], []
+    found = asking(behind_a_transaction(waited, answers=True))
+    assert found.offset(said.append) == {"pos": 4}
+    assert waited[-1] > KEPT_BACK  # whenever the transaction began
+    (sentence,) = said
+    assert "hangs with a transaction open" in sentence
+
+
+def test_who_looks_again_anyhow_does_not_wait_for_a_transaction_that_hangs():
+    waited = []
+    with pytest.raises(IngestError, match="timed out"):
+        asking(behind_a_transaction(waited, answers=True)).offset()
+    assert waited == [30]
+
+
+def test_a_question_that_nothing_answers_ends():
+    waited, said = [], []
+    with pytest.raises(IngestError, match="timed out") as failure:
+        asking(behind_a_transaction(waited, answers=False)).offset(said.append)
+    assert failure.value.code == "E-CONNECT-AWAY"
+    assert (len(waited), len(said)) == (2, 1)
+    assert sum(waited) < 90  # after which a service manager, asked to stop us, would kill
