@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from deltalake import DeltaTable
 
 from ingest.lake.delta.delta_sql import queried
@@ -19,6 +20,7 @@ def versions(cli):
     return found
 
 
+@pytest.mark.long  # the same without the chain: tests/spark/batch/test_hidden_until_whole.py
 def test_a_table_that_comes_in_over_many_batches_is_seen_as_it_was_and_then_whole(cli, mysql):
     mysql.database("hid")
     listed = ", ".join(f"({n % 90}, 'row {n % 90}')" for n in range(ROWS))

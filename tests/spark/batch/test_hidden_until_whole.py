@@ -297,6 +297,7 @@ def test_a_job_that_dies_anywhere_shows_it_once_and_whole(spark, tmp_path):
     job.check()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @settings(
     max_examples=int(os.environ.get("INGEST_HIDDEN_HISTORIES", "2")),
