@@ -21,25 +21,28 @@ FRESH_FOR = 60.0
 """Seconds that somebody is taken to wait for fresh changes since the last one came."""
 
 MUCH = 5_000
-"""Records that a part is long by: of a batch with more of them it can be told how long a record takes, and others may wait for it."""
+"""Records for which others may have to wait."""
 
 _LITTLE = 1_000
 """Records of a part that takes as long as one with next to nothing."""
 
-_REMEMBERED = 16
-"""Parts by which the time of the next one is guessed."""
+_LEAST = 2_000
+"""Records that any part has room for: more than little, so that how long they take is learnt."""
 
-_LEAST = 1_000
-"""Records that a part has room for, however long they take."""
+_BEGINS_WITH = 10_000
+"""Records of a part while somebody waits, before any has shown how long they take."""
+
+_REMEMBERED = 16
+"""Parts by which the next one is judged."""
 
 
 @dataclass
 class Pace:
-    """What the last parts took. ``a`` is what a part takes that has next to nothing in it, ``b`` what each record adds."""
+    """What the last parts took."""
 
-    _small: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    _each: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _little: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _bytes: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _fits: int = _BEGINS_WITH
 
     def took(self, records: int, size: int, seconds: float) -> None:
         """A part of so many records, with so many bytes of messages."""
@@ -47,25 +50,24 @@ class Pace:
             return
         self._bytes.append(size / records)
         if records <= _LITTLE:
-            self._small.append(seconds)
-        elif records >= MUCH:
-            self._each.append(max(seconds - self.a, 0.1 * seconds) / records)
+            self._little.append(seconds)
+            return
+        # What such a part could have held, at most twice as much: a small one tells little of a large one. One that was slow by
+        # chance (the first of a run) is made up for within some parts.
+        fits = int(records * self.allowed / max(seconds, 0.001))
+        self._fits = max(min(fits, 2 * max(records, self._fits)), _LEAST)
 
     @property
-    def a(self) -> float:
-        """Seconds. 0.2 before any is known: a steady batch of some tables on two cores."""
-        return sorted(self._small)[len(self._small) // 2] if self._small else 0.2
-
-    @property
-    def b(self) -> float:
-        """Seconds. 15 µs before any is known."""
-        return sorted(self._each)[len(self._each) // 2] if self._each else 15e-6
+    def allowed(self) -> float:
+        """Seconds that a part may take while somebody waits. Where one with next to nothing in it takes longer than half of
+        :data:`TARGET`, smaller ones help nobody: what its records add may be as much again, so that no more than half is lost.
+        """
+        little = sorted(self._little)
+        return max(TARGET, 2 * little[len(little) // 2]) if little else TARGET
 
     def fresh(self, most: int) -> int:
-        """Records of a part while somebody waits for fresh changes. Where a part takes longer than :data:`TARGET` with nothing in
-        it, smaller ones help nobody: what its records add may be as much again, so that no more than half is lost.
-        """
-        return min(max(int(max(TARGET - self.a, self.a) / self.b), _LEAST), most)
+        """Records of a part while somebody waits for fresh changes; no more than ``most``."""
+        return min(self._fits, most)
 
     def of_size(self, most: int) -> int:
         """Records that have so many bytes, as far as those of the last parts tell; 2**31 before any is known."""

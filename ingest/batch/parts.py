@@ -9,7 +9,7 @@ manifest covers of a later one is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -47,6 +47,9 @@ class Parts:
     log: Log
     pace: Pace = field(default_factory=Pace)
     _at_end: frozenset[Place] = frozenset()
+    """Partitions that the newest part has read to where they ended."""
+    _ends: Mapping[Place, int] = field(default_factory=dict)
+    """Where they ended when it began."""
     _fresh_until: float = 0.0
 
     def next(self, newest: Entry | None, ranges: Ranges, *, exact: bool) -> Part | None:
@@ -69,12 +72,15 @@ class Parts:
             }
         if fresh(self._at_end, left):
             self._fresh_until = time.monotonic() + FRESH_FOR
+        self._ends = {place: end for place, (_, end) in left.items()}
         taken = part(left, self._limit())
-        self._at_end = frozenset(place for place in taken if taken[place] == left[place])
         return Part(taken, self.pipeline.spark.max_megabytes_per_batch * 2**20)
 
     def took(self, entry: Entry, facts: Iterable[TableFacts]) -> None:
         """A part is published; ``facts``: of its tables."""
+        self._at_end = frozenset(
+            place for place, end in self._ends.items() if entry.ends.get(place, 0) >= end
+        )
         records = records_of(filled(entry.offsets))
         self.pace.took(records, sum(one.bytes for one in facts), entry.seconds)
 

@@ -1,15 +1,16 @@
 """Spark's batches become batches of ours: whatever each takes, whatever comes meanwhile, and wherever it dies, each record once."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.batch.batch_size import MUCH
+from ingest.batch.batch_size import MUCH, TARGET
 from ingest.batch.parts import Parts, StaleCheckpointError, number
 from ingest.lake.manifest import next_entry
-from ingest.model.offset_ranges import filled
+from ingest.model.offset_ranges import filled, records_of
 from ingest.model.start_facts import Note
 from tests.unit.start.test_start_decision import IDLE, PLACE, entry
 
@@ -31,14 +32,18 @@ def begun(kafka, most=200_000, megabytes=128):
     return Parts(SimpleNamespace(spark=settings), kafka)
 
 
-def published(newest, part, cut=(), spark=(0, 0)):
-    """The manifest's next row. ``cut``: where the reader stopped."""
+def published(newest, part, cut=(), spark=(0, 0), parts=None):
+    """The manifest's next row. ``cut``: where the reader stopped; ``parts``: which are told of it."""
     newest = newest or next_entry.before_the_first("c")
     note = Note(newest.batch_id + 1, "c", part.ranges, spark=spark).up_to(dict(cut))
     touched = list(filled(note.ranges))
-    return next_entry.entry(
+    entry = next_entry.entry(
         newest, note, {}, [], touched, catalog=None, topic_ids={}, topic=str, waiting={}, doubts={}
     )
+    entry = replace(entry, seconds=TARGET if records_of(note.ranges) > MUCH else 0.1)
+    if parts is not None:
+        parts.took(entry, [])
+    return entry
 
 
 @given(st.data())
@@ -60,7 +65,7 @@ def test_each_record_is_in_one_part_and_in_order_whatever_comes_and_wherever_a_r
                 start, end = part.ranges[one]
                 cut = {one: data.draw(st.integers(start + 1, end))}
             which = number(newest, spark_batch, "c")
-            after = published(newest, part, cut, (spark_batch, which))
+            after = published(newest, part, cut, (spark_batch, which), parts)
             for place, (start, end) in after.offsets.items():
                 assert start == (newest.ends.get(place, 0) if newest else 0), "no hole, none twice"
                 assert start <= end <= kafka.there[place]
@@ -78,13 +83,14 @@ def test_each_record_is_in_one_part_and_in_order_whatever_comes_and_wherever_a_r
 def test_a_table_that_is_fresh_is_brought_up_to_date_with_every_part_of_a_flood():
     kafka = Kafka({BIG: 1_000_000, QUIET: 10})
     parts = begun(kafka)
-    newest = published(None, parts.next(None, {QUIET: (0, 10), BIG: (0, 0)}, exact=False))
+    first = parts.next(None, {QUIET: (0, 10), BIG: (0, 0)}, exact=False)
+    newest = published(None, first, parts=parts)
     kafka.there[QUIET] = 11
     ranges, seen = {BIG: (0, 199_999), QUIET: (10, 11)}, []  # as Spark shares it out
     while part := parts.next(newest, ranges, exact=False):
         kafka.there[QUIET] += 7
         seen.append((filled(part.ranges)[BIG], part.ranges[QUIET][1]))
-        newest = published(newest, part)
+        newest = published(newest, part, parts=parts)
     assert len(seen) > 5, "parts are short, as somebody waits"
     ends = [end for _, end in seen[:-1]]  # of the last one nothing is left that would take long
     assert ends == [11 + 7 * n for n in range(len(ends))]
@@ -94,8 +100,20 @@ def test_a_drain_is_done_in_as_few_parts_as_its_limit_allows():
     kafka = Kafka({BIG: 1_000_000, QUIET: 10})
     parts, newest, many = begun(kafka), None, 0
     while part := parts.next(newest, {BIG: (0, 1_000_000), QUIET: (0, 10)}, exact=False):
-        newest, many = published(newest, part), many + 1
+        newest, many = published(newest, part, parts=parts), many + 1
     assert many == 5 + 1
+
+
+def test_a_partition_that_a_reader_has_cut_was_not_read_to_its_end_so_nobody_waits_for_it():
+    kafka = Kafka({BIG: 100_000, QUIET: 70})
+    parts = begun(kafka)
+    ranges = {BIG: (0, 100_000), QUIET: (0, 70)}
+    part = parts.next(None, ranges, exact=False)
+    newest = published(None, part, {QUIET: 20, BIG: 40_000}, parts=parts)
+    assert parts.next(newest, ranges, exact=False).ranges == {
+        BIG: (40_000, 100_000),
+        QUIET: (20, 70),
+    }
 
 
 def test_old_partitions_of_a_topic_come_whole_with_a_new_one_of_it():
