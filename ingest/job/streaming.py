@@ -21,7 +21,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
 from ingest.job.spark_session import has_died
-from ingest.job.stream_failure import Again, again, is_everybodys
+from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
 from ingest.job.stream_guard import StreamGuard
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
@@ -70,9 +70,12 @@ class Streaming:
     only_replay: bool = False
     drop: Drop | None = None
     observer: Observer = field(default_factory=Observer)
-    _failures: Failures = field(default_factory=lambda: Failures(is_everybodys))
     applied: int = 0
     """Batches of the newest query."""
+    _failures: Failures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
         """Decide, mend, stream; returns why it ended, unless it was to end."""
@@ -226,6 +229,9 @@ class Streaming:
                     reached("batch_logged", newest)
                 if not query.status["isTriggerActive"]:
                     self._between(guard, batches)
+                if self._failures.try_again() and not self.stop.is_set():
+                    guard.close()
+                    return tried_again()
                 if self.stop.is_set():
                     self.say("stopping after the batch in hand …")
                     guard.close()

@@ -47,17 +47,11 @@ class Reason:
 
 _UNTIL_THEN = "changes of the table may be missing until it was taken again"
 _DOUBTFUL = "a change may be missing, or there twice over, until the table was taken again"
+_SEE_WHO = "see who deletes topics of the pipeline"
 _BY_ITSELF = "nothing: the table is taken again by itself"
 
-TOPIC_DELETED = Reason(
-    "the topic was deleted", _UNTIL_THEN, "see who deletes topics of the pipeline", voids=True
-)
-TOPIC_MADE_AGAIN = Reason(
-    "the topic was deleted and made again",
-    _UNTIL_THEN,
-    "see who deletes topics of the pipeline",
-    voids=True,
-)
+TOPIC_DELETED = Reason("the topic was deleted", _UNTIL_THEN, _SEE_WHO, voids=True)
+TOPIC_MADE_AGAIN = Reason("the topic was deleted and made again", _UNTIL_THEN, _SEE_WHO, voids=True)
 END_LOST = Reason(
     "the topic ends before what was applied: its end was lost",
     _UNTIL_THEN,
@@ -175,7 +169,12 @@ STOPPED = Reason(
     "mend what the words name, then run again: every start tries it again, in order. What Kafka no longer has by then is taken "
     "from MySQL again; so is all of it by `ingest resync`",
 )
-STANDING = (STOPPED,)
+UNFIT = Reason(
+    "it cannot be gone on with: {words}",
+    "it stays as it was found, and its changes wait in Kafka; the others go on",
+    "what the words say, then run again: every start looks again, and what waits comes in order",
+)
+STANDING = (STOPPED, UNFIT)
 
 # Tables that only the lake has: the source does not capture them any more, and their rows stay. Said, never stored.
 
@@ -304,7 +303,10 @@ LOST_RECORDS = Reason(
     RETENTION.remedy,
     code="lost-records",
 )
-RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS)
+TRIED_AGAIN = Reason(
+    "a table that stood still by one failure is tried once more", _NOTHING_LOST, code="try-again"
+)
+RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS, TRIED_AGAIN)
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.
 
