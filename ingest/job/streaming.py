@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,7 @@ from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, offsets_as_json
@@ -43,6 +44,7 @@ from ingest.source.connector import Connector
 from ingest.source.definition_check import SecondLook
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.later_tables import LaterTables
+from ingest.source.left_out import LeftOut
 from ingest.source.supervisor import Supervisor
 from ingest.start import gather_facts
 from ingest.start.repair import mended
@@ -127,7 +129,8 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
-                _refuse_standing(batches.newest, once=self.once)
+                left_out = LeftOut(self.pipeline).tables()
+                _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():
                     self.say(
                         f"{one.table} is still being taken again; the next run goes on with it"
@@ -268,16 +271,18 @@ def _end(query: StreamingQuery) -> None:
             raise
 
 
-def _refuse_standing(newest: Entry | None, *, once: bool) -> None:
+def _refuse_standing(newest: Entry | None, left_out: Mapping[str, str], *, once: bool) -> None:
     """A run to the end that has left a table behind has not done what it was asked for."""
     states = newest.tables if newest else {}
     standing = {name: state.stopped for name, state in states.items() if state.stopped}
+    left = reasons.LEFT_BY_CONNECTOR
+    standing |= {n: f"{left.of(words=w)}. What helps: {left.remedy}" for n, w in left_out.items()}
     if once and standing:
         raise IngestError(
             "E-TABLE-STOPPED",
             "A part of what was to be applied could not be, and these tables stand still",
             each=tuple(f"{name}: {why}" for name, why in sorted(standing.items())),
-            means="All other tables are up to date. What these miss stays in Kafka, in order.",
+            means="All other tables are up to date. What these miss stays in Kafka, in order, or in MySQL.",
             remedy="mend what is named there, then run again: each start tries them again.",
             exit_code=Exit.FAILED,
         )

@@ -1,5 +1,4 @@
-"""Why something was not simply applied, and who merged a table: each reason once, with its sentence, what it means for
-the data, what to do.
+"""Why something was not simply applied, and who merged a table: each reason once, with what it means and what to do.
 
 The sentences stand in lakes: in the manifest's gaps and tables, and in the quarantine. What is decided by a reason is asked of it
 here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
@@ -140,9 +139,7 @@ def voids(text: str) -> bool:
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.
 
-_ASIDE = (
-    "nothing of the table is applied from there on, and what it held before stays; the others go on"
-)
+_ASIDE = "nothing of it is applied from there on, and what it held before stays; the others go on"
 
 NO_PLACE = Reason(
     "{column}, for which there is no exact place in the lake",
@@ -166,15 +163,20 @@ SET_ASIDE = (NO_PLACE, RESERVED, NEEDS_MAPPING)
 STOPPED = Reason(
     "a part of a batch could not be applied to it: {words}",
     "it stays as it was before that part, which waits in Kafka with all that comes after it; the others go on",
-    "mend what the words name, then run again: every start tries it again, in order. What Kafka no longer has by then is taken "
-    "from MySQL again; so is all of it by `ingest resync`",
+    "mend what the words name, then run again: every start tries it again, in order; what Kafka has lost by then is taken again",
 )
 UNFIT = Reason(
     "it cannot be gone on with: {words}",
     "it stays as it was found, and its changes wait in Kafka; the others go on",
     "what the words say, then run again: every start looks again, and what waits comes in order",
 )
-STANDING = (STOPPED, UNFIT)
+LEFT_BY_CONNECTOR = Reason(
+    "the connector's task fails at a change of it, and leaves it out: {words}",
+    "it stays as it was before; the others go on, and what is missing is taken from MySQL",
+    "set `binlog_row_image=FULL` for every session; make the row smaller, or Kafka's limits larger; then run again: that "
+    "run takes the table whole",
+)
+STANDING = (STOPPED, UNFIT, LEFT_BY_CONNECTOR)
 
 # Tables that only the lake has: the source does not capture them any more, and their rows stay. Said, never stored.
 
@@ -199,8 +201,7 @@ HELD_BEFORE = Reason(
     "let it pass by the line with `approved` that `ingest status` shows",
 )
 KEPT = Reason(
-    "{setting} keeps its rows",
-    "the audit counts them apart and takes them for no difference",
+    "{setting} keeps its rows", "the audit counts them apart and takes them for no difference"
 )
 ONLY_IN_LAKE = (NOT_TAKEN, NO_SUCH_TABLE, HELD_BEFORE, KEPT)
 
