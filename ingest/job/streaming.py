@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -51,6 +52,9 @@ from ingest.start.repair import mended
 from ingest.start.start_decision import Start
 from ingest.start.upgrade import Upgrade
 
+SETTLE_EVERY = 5.0
+"""Seconds after which what is due between batches is done behind one, where none of them has had a pause."""
+
 
 @dataclass
 class Streaming:
@@ -75,6 +79,7 @@ class Streaming:
     applied: int = 0
     """Batches of the newest query."""
     _failures: Failures = field(init=False)
+    _settled: float = -SETTLE_EVERY
 
     def __post_init__(self) -> None:
         self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
@@ -205,7 +210,7 @@ class Streaming:
             with guard.batch():
                 batches.apply(batch, batch_id)
                 self.applied += 1
-                batches.clean_up(None)
+                self.behind_a_batch(batches)
 
         writer = (
             record_stream.records(self.spark, self.pipeline, starting)
@@ -252,13 +257,25 @@ class Streaming:
 
     def _between(self, guard: StreamGuard, batches: Batches) -> None:
         with guard.between() as mine:
-            if not mine:
-                return
-            try:
-                batches.clean_up(self.supervisor.streaming())
-            except IngestError as failure:
-                if not failure.may_pass:  # a server is away: nothing depends on when
-                    raise
+            if mine:
+                self._settle(batches)
+
+    def behind_a_batch(self, batches: Batches) -> None:
+        """What has become due by the batch; and what else has, where batches follow one another so closely that there is no
+        moment between them: a table that joins would wait for the traffic to cease.
+        """
+        if time.monotonic() - self._settled >= SETTLE_EVERY:
+            self._settle(batches)
+        else:
+            batches.clean_up(None)
+
+    def _settle(self, batches: Batches) -> None:
+        self._settled = time.monotonic()
+        try:
+            batches.clean_up(self.supervisor.streaming())
+        except IngestError as failure:
+            if not failure.may_pass:  # a server is away: nothing depends on when
+                raise
 
 
 def _end(query: StreamingQuery) -> None:

@@ -9,6 +9,7 @@ server has a binlog stream of ours, whether a snapshot is under way) and ``diagn
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -223,6 +224,7 @@ class Supervisor:
         whose change the task fails, before the connector leaves it out; None where the run is to stop then.
         """
         self._leave_out = leave_out
+        self._acting = threading.Lock()  # a batch, too, says that no table joins any more
         self._ran = False
         self._unknown = unknown
         self._connector = connector
@@ -252,7 +254,8 @@ class Supervisor:
         look = look_of(facts, diagnosis, now, self._restarts)
         self._tell(look)
         try:
-            self._act(diagnosis, now, facts)
+            with self._acting:
+                self._act(diagnosis, now, facts)
         except IngestError as failure:
             if not failure.may_pass:
                 raise
@@ -308,8 +311,9 @@ class Supervisor:
 
     def none_joins(self) -> None:
         """No table joins any more: from here on the connector's task fails where it does not know one."""
-        if self._connector.passes_over:
-            self._pass_over(on=False)
+        with self._acting:
+            if self._connector.passes_over:
+                self._pass_over(on=False)
 
     def _pass_over(self, *, on: bool) -> None:
         """Has the connector do so; where Connect does not answer it is tried again at the next look."""
