@@ -287,9 +287,9 @@ class Supervisor:
         before somebody mended its cause: it is tried first.
         """
         tried = self._ran or not self._is_worth_a_try(diagnosis, now)
-        return not tried or self._leaves_out(facts) or self._is_worth_a_try(diagnosis, now)
+        return not tried or self._leaves_out(facts, now) or self._is_worth_a_try(diagnosis, now)
 
-    def _leaves_out(self, facts: Facts) -> bool:
+    def _leaves_out(self, facts: Facts, now: float) -> bool:
         """Each table once: where the task still fails at it, leaving it out does not help."""
         if self._leave_out is None or facts.status is None:
             return False
@@ -307,7 +307,9 @@ class Supervisor:
             raise
         why = reasons.LEFT_BY_CONNECTOR
         self._say(f"{table}: {why.of(words=cause)}. The others go on. What helps: {why.remedy}")
-        return True  # another configuration begins the task anew; a second restart would cost all tables seconds
+        self._next_restart = now  # a task that has failed does not begin anew by another configuration alone (seen)
+        self._restart(now)
+        return True
 
     def none_joins(self) -> None:
         """No table joins any more: from here on the connector's task fails where it does not know one."""

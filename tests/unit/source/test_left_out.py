@@ -159,7 +159,7 @@ def watched(connector, clock, leave_out, *states):
 def test_a_task_that_ran_and_fails_at_a_table_goes_on_without_it_and_says_so(pipeline, clock):
     connector, left = Failing(pipeline), TakenBefore(pipeline)
     said = watched(connector, clock, left.leave_out, RUNNING, FAILED, RUNNING)
-    assert connector.done == ["apply ('!`d`.`sick`',)"]
+    assert connector.done == ["apply ('!`d`.`sick`',)", "restart"]
     assert "internal schema size 4" in LeftOut(pipeline).tables()["d.sick"]
     assert any("d.sick" in one and "binlog_row_image" in one for one in said)
 
@@ -196,5 +196,5 @@ def test_a_connect_that_does_not_answer_is_asked_again_to_leave_it_out(pipeline,
 
     connector.apply = away
     watched(connector, clock, left.leave_out, RUNNING, FAILED, FAILED)
-    assert connector.done == ["apply ('!`d`.`sick`',)"]
+    assert connector.done == ["apply ('!`d`.`sick`',)", "restart"]
     assert connector.leaves_out == ("!`d`.`sick`",)
