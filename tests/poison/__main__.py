@@ -13,7 +13,7 @@ from pathlib import Path
 from ingest.local.stack import Stack
 from tests.poison import WAYS
 from tests.poison.traffic import Fresh
-from tests.poison.ward import Ward
+from tests.poison.ward import SICK, STOPPING, Ward
 
 SLOWER = 1.2
 """How much slower the others may become before it is called so."""
@@ -36,6 +36,10 @@ class Found:
     @property
     def wrong(self) -> list[str]:
         """What must not be."""
+        if self.way in STOPPING:
+            named = SICK in self.ended and "what to do" in self.ended
+            said = [] if named else [f"THE RUN DID NOT SAY WHERE AND WHY IT ENDED: {self.ended}"]
+            return said + ([f"NOT EQUAL: {self.unlike}"] if self.unlike else [])
         said = [f"THE RUN ENDED: {self.ended}"] if self.ended else []
         if self.meanwhile and self.meanwhile.unseen:
             said.append(f"THE OTHERS STOOD STILL: {self.meanwhile.unseen} inserts were not seen")
@@ -51,10 +55,11 @@ class Found:
 
     def __str__(self) -> str:
         slower = " SLOWER" if self.ratio(0.5) > SLOWER else ""
+        slower = " ALL STOP" if self.way in STOPPING else slower
         after = "NOT EQUAL" if self.unlike else "equal"
         return (
             f"{self.way:<24} {self.before!s:>16} {self.meanwhile!s:>16}  x {self.ratio(0.5):.2f} / "
-            f"{self.ratio(0.99):.2f}{slower}  {after}\n    {self.told[:500]}"
+            f"{self.ratio(0.99):.2f}{slower}  {after}\n    {(self.told or self.ended)[:500]}"
             + "".join(f"\n    {one[:1200]}" for one in self.wrong)
         )
 

@@ -31,6 +31,16 @@ def way(act: Way) -> Way:
     return act
 
 
+STOPPING: set[str] = set()
+"""Ways in which the table cannot be left out: the run stops, and is to say at which table and what helps."""
+
+
+def stopping_way(act: Way) -> Way:
+    """Enter it into both lists."""
+    STOPPING.add(act.__name__)
+    return way(act)
+
+
 @dataclass
 class Ward(Lab):
     """``rate``: changes of all busy tables in a second."""
