@@ -51,10 +51,11 @@ $(FIGURES)/.ready: requirements/figures.lock $(READY)
 	@touch $@
 
 SOAK ?= soak
-soak: $(READY) ## hours: every fault, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills
+soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills
 	@mkdir -p $(SOAK)
 	@$(BIN)/pytest tests -m long --timeout=0
 	@$(BIN)/python -m tests.kills.faults
+	@$(BIN)/python -m tests.poison
 	@INGEST_MUTANTS=all INGEST_SPARK_HISTORIES=200 $(BIN)/pytest tests/conformance --timeout=0
 	@INGEST_MUTANTS=all INGEST_MERGE_ENGINE=spark $(BIN)/pytest tests/conformance/test_scenarios.py \
 		tests/conformance/test_mutants.py --timeout=0

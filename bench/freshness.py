@@ -96,7 +96,7 @@ class Traffic:
         writer.start()
         try:
             while (passed := time.monotonic() - begun) < seconds + SETTLING:
-                found = look(self.lake, self.tables)
+                found = look(self.lake / "d", self.tables)
                 if passed > SETTLING:
                     ages += found
                 time.sleep(0.05)
@@ -228,13 +228,13 @@ def statements(tables: dict[str, Written], rows: int) -> Iterator[tuple[Written,
             yield written, f"INSERT INTO d.{name} VALUES ({back})", 0
 
 
-def look(lake: Path, tables: dict[str, Written]) -> list[float]:
-    """Seconds that the inserts took which the tables now hold and did not at the last look."""
+def look(folder: Path, tables: dict[str, Written]) -> list[float]:
+    """Seconds that the inserts took which the tables in a folder now hold and did not at the last look."""
     ages = []
     for name, written in tables.items():
         if written.table is None:
-            written.table = DeltaTable(lake / "d" / name)
-        elif is_there(lake / "d" / name, written.table.version() + 1):
+            written.table = DeltaTable(folder / name)
+        elif is_there(folder / name, written.table.version() + 1):
             written.table.update_incremental()
         else:  # what all know already takes the reader no time, which is the job's, too
             continue

@@ -21,7 +21,7 @@ from ingest.batch.parts import Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
-from ingest.batch.side_by_side import Failures, SideBySide, standing
+from ingest.batch.side_by_side import Failures, SideBySide
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_applier import Applier, Work, further_numbers
@@ -91,7 +91,7 @@ class Batches:
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
-        self._tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
+        self.tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
         self._cutter = StepCutter(pipeline, session)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         self._reader = Reader(
@@ -200,7 +200,8 @@ class Batches:
     def _decide(self, seen: InForce, read: Reading) -> Decided:
         """What the changes mean for each table. Raises where the log has gone backwards."""
         states = self.newest.tables if self.newest else {}
-        without = pending_ddl.without_changes(seen.note.ddl, seen.catalog, states)
+        fit = self.tables.but_standing(seen.note.ddl, self.newest)
+        without = pending_ddl.without_changes(fit, seen.catalog, states)
         found = hidden_snapshots.counting(read.facts, seen.note)
         facts = ddl_policy.ruled({**without, **found}, self.pipeline.rules)
         if read.counts.regressed:
@@ -225,7 +226,7 @@ class Batches:
             watch.done("type")
         reached("quarantine_committed", note.batch_id)
         topic = self.pipeline.topic
-        done = self._tables.apply(decided.tables, Work.of(note), self.newest)
+        done = self.tables.apply(decided.tables, Work.of(note), self.newest)
         watch.done("apply")
         if settled is not None:
             self._held.settle(settled, identity, [topic(table) for table in done.stopped])
@@ -285,8 +286,7 @@ class Batches:
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.
 
-        Under its own identity and with its very ranges, so that what is there is skipped and what
-        is missing is added, also in a table without a key.
+        Under its own identity and with its very ranges: what is there is skipped, what is missing added, also without a key.
         """
         if note.cleanup:
             name, below = note.cleanup
@@ -342,7 +342,8 @@ class Batches:
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""
-        self._applier.create_missing(self.definitions.readable()[0])
+        standing = self.tables.standing(self.newest)
+        self._applier.create_missing(self.definitions.readable()[0], standing)
 
     def barred(self) -> frozenset[str]:
         """Tables that a policy holds before a DDL, by what the lake has applied."""
@@ -380,7 +381,7 @@ class Batches:
 
     def _standing(self, but: str = "") -> frozenset[str]:
         """Topics of tables that stand still, but for one table: what is theirs stays where it is."""
-        found = (table for table in standing(self.newest) if str(table) != but)
+        found = (table for table in self.tables.standing(self.newest) if str(table) != but)
         return frozenset(map(self.pipeline.topic, found))
 
     @property

@@ -214,4 +214,8 @@ class Settling:
         return newest
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
-        return self._awaited.is_applied(cleanup, self._newest)
+        state = self._newest.tables.get(str(cleanup.table))
+        stands = (
+            state is not None and state.stopped
+        )  # nothing may be done to it, though nothing of it waits
+        return not stands and self._awaited.is_applied(cleanup, self._newest)

@@ -2,13 +2,16 @@
 
 A failure may be the table's own (a value, a statement, a file that is gone, a feature) or everybody's (the lease, a disk, a
 server, Spark). Only the latter ends the batch for all. An error of ours says which it is. Of any other the looks may deceive, so
-it ends the run's query once, too, and is tried again; only then the table stands still.
+its part is tried once more before the table stands still until the next run. Where it is the only one that failed and others of
+the same batch did not, and the run goes on, these do not wait for that: it stands still at once, and is tried once more a minute
+later. Else the run's query ends, and the batch is finished anew.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
@@ -20,36 +23,61 @@ from ingest.model import reasons
 from ingest.model.errors import IngestError, of_table
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry, TableState
+from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.steps import Applied
 
 TRIES = 2
-"""Times that a table's part of a batch has to fail before it stands still: one failure may have been chance."""
+"""Times that a table's part of a batch has to fail before it stands still for good: one failure may have been chance."""
+AGAIN_AFTER = 60.0
+"""Seconds until a table is tried again that stands still by one failure. For that the query begins anew, which the others notice
+for some seconds."""
 
 
 @dataclass
 class Failures:
-    """Of one run, over all of its queries. ``is_everybodys``: whether a failure concerns more than the table at which it came."""
+    """Of one run, over all of its queries. ``is_everybodys``: whether a failure concerns more than the table at which it came;
+    ``goes_on``: whether there will be batches to come, so that a table may be tried again by one of them.
+    """
 
     is_everybodys: Callable[[BaseException], bool] = lambda _: False
+    goes_on: bool = False
+    clock: Callable[[], float] = time.monotonic
     _tries: Counter[TableId] = field(default_factory=Counter)
+    _again_at: float | None = None
 
     @property
     def tables(self) -> frozenset[str]:
-        """Those that have failed."""
-        return frozenset(map(str, self._tries))
+        """Those that have failed, and that this run does not try again."""
+        return frozenset(str(table) for table, tries in self._tries.items() if tries >= TRIES)
 
-    def its_own(self, found: Mapping[TableId, BaseException], others: bool) -> bool:
-        """Whether each of these tables has failed often enough, by itself. ``others``: some table is left that can go on."""
-        self._tries.update(list(found))
-        return (
-            others
-            and not any(map(self.is_everybodys, found.values()))
-            and all(
-                isinstance(failure, IngestError) or self._tries[table] >= TRIES
-                for table, failure in found.items()
-            )
-        )
+    def its_own(
+        self, found: Mapping[TableId, BaseException], others: bool, applied: Collection[TableId]
+    ) -> bool:
+        """Whether each of these tables stands still from now on, by a failure of its own. ``others``: some table is left that
+        can go on; ``applied``: tables whose part of the same batch did not fail.
+        """
+        for table, failure in found.items():
+            self._tries[table] += TRIES if isinstance(failure, IngestError) else 1
+        if not others or any(map(self.is_everybodys, found.values())):
+            return False
+        if self.tables.issuperset(map(str, found)):
+            return True
+        alone = self.goes_on and len(found) == 1 and bool(applied)
+        if alone:
+            self._again_at = self.clock() + AGAIN_AFTER
+        return alone
+
+    def forget(self, applied: Iterable[TableId]) -> None:
+        """What failed at these was chance."""
+        for table in applied:
+            self._tries.pop(table, None)
+
+    def try_again(self) -> bool:
+        """Whether it is time to try tables again; once."""
+        due = self._again_at is not None and self.clock() >= self._again_at
+        self._again_at = None if due else self._again_at
+        return due
 
 
 @dataclass(frozen=True)
@@ -60,14 +88,36 @@ class Outcome:
     stopped: Mapping[TableId, TableState]
 
 
-@dataclass(frozen=True)
+@dataclass
 class SideBySide:
-    """Of one job. ``pool``: threads, each with a Spark session of its own."""
+    """Of one job. ``pool``: threads, each with a Spark session of its own; ``aside``: tables that a start cannot go on with
+    (``start.unfit_tables``), each with why: the next row of the manifest says so.
+    """
 
     pool: Executor
     applier: Applier
     failures: Failures
     say: Callable[[str], None]
+    aside: Mapping[TableId, str] = field(default_factory=dict)
+
+    def set_aside(self, tables: Mapping[str, str]) -> None:
+        """These, and no others."""
+        self.aside = {TableId.parse(name): why for name, why in tables.items()}
+
+    def standing(self, newest: Entry | None) -> frozenset[TableId]:
+        """Tables of which nothing is applied: they stand still, or a snapshot of theirs is not whole."""
+        states = newest.tables if newest else {}
+        noted = (
+            TableId.parse(name) for name, state in states.items() if state.stopped or state.hidden
+        )
+        return frozenset((*noted, *self.aside))
+
+    def but_standing(
+        self, ddl: Mapping[str, Position], newest: Entry | None
+    ) -> dict[str, Position]:
+        """DDLs without changes, by their table's name: those of tables that go on."""
+        stay = set(map(str, self.standing(newest)))
+        return {name: at for name, at in ddl.items() if name not in stay}
 
     def apply(self, tables: Sequence[TableBatch], work: Work, newest: Entry | None) -> Outcome:
         """Raises the first failure, but for tables that have failed by themselves before."""
@@ -80,9 +130,16 @@ class SideBySide:
             of_table(failure, str(table))
         states = newest.tables if newest else {}
         others = any(name for name in states if TableId.parse(name) not in failed)
-        if failed and not self.failures.its_own(failed, others or len(failed) < len(futures)):
+        applied = futures.keys() - failed.keys()
+        self.failures.forget(applied)
+        if failed and not self.failures.its_own(failed, others or bool(applied), applied):
             raise next(iter(failed.values()))
         stopped = {
+            table: replace(states[str(table)], changes=0, stopped=why, hidden=None)
+            for table, why in self.aside.items()
+            if str(table) in states
+        }
+        stopped |= {
             table: self._stop(batch, failure, states.get(str(table)))
             for batch in tables
             if (failure := failed.get(table := batch.facts.table)) is not None
@@ -98,12 +155,7 @@ class SideBySide:
         as each of its rows says how new it is; one without, which cannot be brought back, ends the batch for all.
         """
         table = batch.facts.table
-        words = (
-            failure.what
-            if isinstance(failure, IngestError)
-            else f"{type(failure).__name__}: {failure}"
-        )
-        why = reasons.STOPPED.of(words=" ".join(words.split())[:300].rstrip("."))
+        why = reasons.STOPPED.of(words=_words(failure))
         state = state or TableState(self.applier.pipeline.path(table), 0)
         try:
             state = replace(state, version=self.applier.bring_back(table, state.version))
@@ -114,12 +166,11 @@ class SideBySide:
         return replace(state, changes=0, stopped=why, hidden=None)
 
 
-def standing(newest: Entry | None) -> frozenset[TableId]:
-    """Tables of which nothing is applied, as the manifest says: they stand still, or a snapshot of theirs is not whole."""
-    states = newest.tables if newest else {}
-    return frozenset(
-        TableId.parse(name) for name, state in states.items() if state.stopped or state.hidden
-    )
+def _words(failure: BaseException) -> str:
+    """What has failed, and what helps where it is an error of ours."""
+    if isinstance(failure, IngestError):
+        return f"{failure.what.rstrip('.')}. What helps: {failure.remedy}"[:900].rstrip(".")
+    return " ".join(f"{type(failure).__name__}: {failure}".split())[:300].rstrip(".")
 
 
 def without(request: ReadRequest, topics: Collection[str], log: Log) -> ReadRequest:

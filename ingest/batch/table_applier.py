@@ -6,7 +6,7 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -85,15 +85,16 @@ class Applier:
         """Tables that were merged into and that maintenance can put in order."""
         return self._merging.opened
 
-    def create_missing(self, catalog: Catalog) -> None:
+    def create_missing(self, catalog: Catalog, standing: Collection[TableId] = ()) -> None:
         """Create tables that have a primary key and no rows yet, so that an empty table is one.
 
         With their first known schema: changes that wait in Kafka were made under it, and the DDLs
-        since then are applied at their places. One that the pipeline file does not take gets none.
+        since then are applied at their places. One that the pipeline file does not take gets none, nor does one of
+        ``standing``, to which nothing is done.
         """
         patterns = self.pipeline.source.tables
         for current in catalog.current():
-            if not current.key or current.table in self._seen:
+            if not current.key or current.table in self._seen or current.table in standing:
                 continue
             if captured([current.table], patterns):
                 target = SparkTable(self.session, self.pipeline.path(current.table))

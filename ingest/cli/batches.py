@@ -13,7 +13,7 @@ from rich.text import Text
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
-from ingest.model.reasons import FITS
+from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ProgressReport
 
@@ -117,6 +117,9 @@ def status_table(report: ProgressReport) -> Group:
     for name in report.resyncing:
         waits = "; the stream waits while it is read" if name in report.blocking else ""
         head.append(f"resync     {name} is being taken again{waits}\n", "yellow")
+    for name, why in report.left_out.items():
+        head.append(f"left out   {name}: {LEFT_BY_CONNECTOR.of(words=why)}\n", "red")
+        head.append(f"           what to do: {LEFT_BY_CONNECTOR.remedy}\n")
     for name in report.joining:
         head.append(
             f"joins      {name} is not in the lake; the next run takes it whole\n", "yellow"

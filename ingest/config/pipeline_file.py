@@ -160,6 +160,12 @@ class Connect(Settings):
         "change means depends on cannot be changed here.",
     )
 
+    at_failing_table: Literal["leave_out", "stop"] = Field(
+        "leave_out",
+        description="When the connector's task fails at a change of one table: leave that table out until the next run, "
+        "which takes it whole, or stop. Without GTIDs the run stops.",
+    )
+
     @field_validator("url")
     @classmethod
     def _is_http(cls, value: str) -> str:

@@ -122,13 +122,13 @@ class Run:
         lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)
-        unknown = self._expect_later(connector, captured)
+        unknown, leave_out = self._expect_later(connector, captured)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
         number = newest_number(epochs.known())
-        supervisor = Supervisor(connector, self.say, number, unknown)
+        supervisor = Supervisor(connector, self.say, number, unknown, leave_out)
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
             plain = self._read_in_driver(captured, mysql.keyed(cursor))
@@ -162,12 +162,13 @@ class Run:
 
     def _expect_later(
         self, connector: Connector, captured: Sequence[TableId]
-    ) -> Callable[[Iterable[TableId]], None] | None:
+    ) -> tuple[Callable[[Iterable[TableId]], None] | None, Callable[[TableId, str], None] | None]:
         """Have the connector pass over tables that join until it has read them; before it hears which tables are taken. Returns
-        who notes others that it does not know; None where tables cannot be taken whole by themselves.
+        who notes others that it does not know, and those that it leaves out; None where tables cannot be taken whole by
+        themselves, or the run is to stop instead.
         """
         if not resync.is_possible(self.pipeline):
-            return None
+            return None, None
         before = later_tables.TakenBefore(self.pipeline)
         before.begin()
         joining = before.joining(captured)
@@ -176,7 +177,8 @@ class Run:
         connector.passes_over = bool(joining or incomplete)
         if joining:
             schema_history.forget(connector, joining, self.say)
-        return before.note_unknown
+        leaves = self.pipeline.connect.at_failing_table == "leave_out"
+        return before.note_unknown, before.leave_out if leaves else None
 
     def _drop(self, epochs: EpochRegistry, now: mysql.Reached) -> Drop | None:
         """With where MySQL's log ends: all that is dropped was read from before."""

@@ -57,6 +57,13 @@ def again(failure: Exception, log: Path, lake: str = "") -> Again:
     return Again(error.what.rstrip("."), error, lasting, error.code)
 
 
+def tried_again() -> Again:
+    """A table that stands still by one failure is tried once more."""
+    says = reasons.TRIED_AGAIN.says
+    error = IngestError("E-START-AGAIN", f"{says}.", remedy="run again.", exit_code=Exit.FAILED)
+    return Again(says, error, code=reasons.TRIED_AGAIN.code)
+
+
 def is_everybodys(failure: BaseException) -> bool:
     """True for a failure at a table that is not its own: of the lease, a disk, a server, Spark, or a run that is ended."""
     if isinstance(failure, LeaseLostError | ForeignCommitError | MemoryError) or of_disk(failure):

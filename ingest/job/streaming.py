@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
 from ingest.job.spark_session import has_died
-from ingest.job.stream_failure import Again, again, is_everybodys
+from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
 from ingest.job.stream_guard import StreamGuard
 from ingest.job.wall_clock import ClockSetBackError, WallClock
 from ingest.kafka import broker, record_stream
@@ -31,6 +32,7 @@ from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry
@@ -45,11 +47,15 @@ from ingest.source.connector import Connector
 from ingest.source.definition_check import SecondLook
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.later_tables import LaterTables
+from ingest.source.left_out import LeftOut
 from ingest.source.supervisor import Supervisor
 from ingest.start import gather_facts
 from ingest.start.repair import mended
 from ingest.start.start_decision import Start
 from ingest.start.upgrade import Upgrade
+
+SETTLE_EVERY = 5.0
+"""Seconds after which what is due between batches is done behind one, where none of them has had a pause."""
 
 
 @dataclass
@@ -72,9 +78,13 @@ class Streaming:
     only_replay: bool = False
     drop: Drop | None = None
     observer: Observer = field(default_factory=Observer)
-    _failures: Failures = field(default_factory=lambda: Failures(is_everybodys))
     applied: int = 0
     """Batches of the newest query."""
+    _failures: Failures = field(init=False)
+    _settled: float = -SETTLE_EVERY
+
+    def __post_init__(self) -> None:
+        self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
         """Decide, mend, stream; returns why it ended, unless it was to end."""
@@ -126,7 +136,8 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
-                _refuse_standing(batches.newest, once=self.once)
+                left_out = LeftOut(self.pipeline).tables()
+                _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():
                     self.say(
                         f"{one.table} is still being taken again; the next run goes on with it"
@@ -199,14 +210,14 @@ class Streaming:
     def _start(self, batches: Batches, guard: StreamGuard, starting: str | None) -> StreamingQuery:
         def between_parts() -> None:
             self.applied += 1
-            batches.clean_up(None)
+            self.behind_a_batch(batches)
             guard.go_on()
 
         def apply(batch: Any, batch_id: int) -> None:
             with guard.batch():
                 batches.apply(batch, batch_id, between_parts)
                 self.applied += 1
-                batches.clean_up(None)
+                self.behind_a_batch(batches)
 
         writer = (
             record_stream.records(self.spark, self.pipeline, starting)
@@ -234,6 +245,9 @@ class Streaming:
                     reached("batch_logged", newest)
                 if not query.status["isTriggerActive"]:
                     self._between(guard, batches)
+                if self._failures.try_again() and not self.stop.is_set():
+                    guard.close()
+                    return tried_again()
                 if self.stop.is_set():
                     self.say("stopping after the batch in hand …")
                     guard.close()
@@ -251,13 +265,25 @@ class Streaming:
 
     def _between(self, guard: StreamGuard, batches: Batches) -> None:
         with guard.between() as mine:
-            if not mine:
-                return
-            try:
-                batches.clean_up(self.supervisor.streaming())
-            except IngestError as failure:
-                if not failure.may_pass:  # a server is away: nothing depends on when
-                    raise
+            if mine:
+                self._settle(batches)
+
+    def behind_a_batch(self, batches: Batches) -> None:
+        """What has become due by the batch; and what else has, where batches follow one another so closely that there is no
+        moment between them: a table that joins would wait for the traffic to cease.
+        """
+        if time.monotonic() - self._settled >= SETTLE_EVERY:
+            self._settle(batches)
+        else:
+            batches.clean_up(None)
+
+    def _settle(self, batches: Batches) -> None:
+        self._settled = time.monotonic()
+        try:
+            batches.clean_up(self.supervisor.streaming())
+        except IngestError as failure:
+            if not failure.may_pass:  # a server is away: nothing depends on when
+                raise
 
 
 def _end(query: StreamingQuery) -> None:
@@ -270,16 +296,18 @@ def _end(query: StreamingQuery) -> None:
             raise
 
 
-def _refuse_standing(newest: Entry | None, *, once: bool) -> None:
+def _refuse_standing(newest: Entry | None, left_out: Mapping[str, str], *, once: bool) -> None:
     """A run to the end that has left a table behind has not done what it was asked for."""
     states = newest.tables if newest else {}
     standing = {name: state.stopped for name, state in states.items() if state.stopped}
+    left = reasons.LEFT_BY_CONNECTOR
+    standing |= {n: f"{left.of(words=w)}. What helps: {left.remedy}" for n, w in left_out.items()}
     if once and standing:
         raise IngestError(
             "E-TABLE-STOPPED",
             "A part of what was to be applied could not be, and these tables stand still",
             each=tuple(f"{name}: {why}" for name, why in sorted(standing.items())),
-            means="All other tables are up to date. What these miss stays in Kafka, in order.",
+            means="All other tables are up to date. What these miss stays in Kafka, in order, or in MySQL.",
             remedy="mend what is named there, then run again: each start tries them again.",
             exit_code=Exit.FAILED,
         )

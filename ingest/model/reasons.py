@@ -1,5 +1,4 @@
-"""Why something was not simply applied, and who merged a table: each reason once, with its sentence, what it means for
-the data, what to do.
+"""Why something was not simply applied, and who merged a table: each reason once, with what it means and what to do.
 
 The sentences stand in lakes: in the manifest's gaps and tables, and in the quarantine. What is decided by a reason is asked of it
 here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
@@ -47,17 +46,11 @@ class Reason:
 
 _UNTIL_THEN = "changes of the table may be missing until it was taken again"
 _DOUBTFUL = "a change may be missing, or there twice over, until the table was taken again"
+_SEE_WHO = "see who deletes topics of the pipeline"
 _BY_ITSELF = "nothing: the table is taken again by itself"
 
-TOPIC_DELETED = Reason(
-    "the topic was deleted", _UNTIL_THEN, "see who deletes topics of the pipeline", voids=True
-)
-TOPIC_MADE_AGAIN = Reason(
-    "the topic was deleted and made again",
-    _UNTIL_THEN,
-    "see who deletes topics of the pipeline",
-    voids=True,
-)
+TOPIC_DELETED = Reason("the topic was deleted", _UNTIL_THEN, _SEE_WHO, voids=True)
+TOPIC_MADE_AGAIN = Reason("the topic was deleted and made again", _UNTIL_THEN, _SEE_WHO, voids=True)
 END_LOST = Reason(
     "the topic ends before what was applied: its end was lost",
     _UNTIL_THEN,
@@ -146,9 +139,7 @@ def voids(text: str) -> bool:
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.
 
-_ASIDE = (
-    "nothing of the table is applied from there on, and what it held before stays; the others go on"
-)
+_ASIDE = "nothing of it is applied from there on, and what it held before stays; the others go on"
 
 NO_PLACE = Reason(
     "{column}, for which there is no exact place in the lake",
@@ -172,10 +163,20 @@ SET_ASIDE = (NO_PLACE, RESERVED, NEEDS_MAPPING)
 STOPPED = Reason(
     "a part of a batch could not be applied to it: {words}",
     "it stays as it was before that part, which waits in Kafka with all that comes after it; the others go on",
-    "mend what the words name, then run again: every start tries it again, in order. What Kafka no longer has by then is taken "
-    "from MySQL again; so is all of it by `ingest resync`",
+    "mend what the words name, then run again: every start tries it again, in order; what Kafka has lost by then is taken again",
 )
-STANDING = (STOPPED,)
+UNFIT = Reason(
+    "it cannot be gone on with: {words}",
+    "it stays as it was found, and its changes wait in Kafka; the others go on",
+    "what the words say, then run again: every start looks again, and what waits comes in order",
+)
+LEFT_BY_CONNECTOR = Reason(
+    "the connector's task fails at a change of it, and leaves it out: {words}",
+    "it stays as it was before; the others go on, and what is missing is taken from MySQL",
+    "set `binlog_row_image=FULL` for every session; make the row smaller, or Kafka's limits larger; then run again: that "
+    "run takes the table whole",
+)
+STANDING = (STOPPED, UNFIT, LEFT_BY_CONNECTOR)
 
 # Tables that only the lake has: the source does not capture them any more, and their rows stay. Said, never stored.
 
@@ -200,8 +201,7 @@ HELD_BEFORE = Reason(
     "let it pass by the line with `approved` that `ingest status` shows",
 )
 KEPT = Reason(
-    "{setting} keeps its rows",
-    "the audit counts them apart and takes them for no difference",
+    "{setting} keeps its rows", "the audit counts them apart and takes them for no difference"
 )
 ONLY_IN_LAKE = (NOT_TAKEN, NO_SUCH_TABLE, HELD_BEFORE, KEPT)
 
@@ -305,7 +305,17 @@ LOST_RECORDS = Reason(
     code="lost-records",
 )
 CLOCK_SET_BACK = Reason("this machine's clock was set back", _NOTHING_LOST, code="clock-set-back")
-RESTARTS = (CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT, LOST_RECORDS, CLOCK_SET_BACK)
+TRIED_AGAIN = Reason(
+    "a table that stood still by one failure is tried once more", _NOTHING_LOST, code="try-again"
+)
+RESTARTS = (
+    CONFLICT,
+    STALE_CHECKPOINT,
+    SHARED_CHECKPOINT,
+    LOST_RECORDS,
+    CLOCK_SET_BACK,
+    TRIED_AGAIN,
+)
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.
 

@@ -178,6 +178,8 @@ class LakeFacts:
     """Whether one of these commits removed what a completed snapshot did not contain."""
     torn: str = ""
     """Which of its commits is cut off or empty, in words: then nothing else is known of it."""
+    unreadable: str = ""
+    """Why else it cannot be read, in words: the same."""
 
     @property
     def held(self) -> Held | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
@@ -20,6 +20,7 @@ from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
 from ingest.source.later_tables import TakenBefore
+from ingest.source.left_out import LeftOut
 from ingest.source.resync import Requests
 from ingest.source.supervisor import SILENT_AFTER, Action, Facts, diagnose
 
@@ -95,6 +96,8 @@ class ProgressReport:
     """Tables with rows that the source does not capture any more."""
     joining: tuple[str, ...] = ()
     """Tables that `source.tables` takes since the last run: they are incomplete, and the next run takes them whole."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Tables that the connector leaves out since its task fails at them, each with why."""
     blocking: frozenset[str] = frozenset()
     """Of those that are being taken again the ones for which the stream waits."""
 
@@ -145,6 +148,7 @@ class ProgressReport:
             "resyncing": list(self.resyncing),
             "blocking": sorted(self.blocking),
             "joining": list(self.joining),
+            "left_out": [{"table": name, "reason": why} for name, why in self.left_out.items()],
             "paused": [
                 {"table": name, "statement": state.paused_by, "position": str(state.paused)}
                 for name, state in (newest.tables if newest else {}).items()
@@ -198,6 +202,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
         joining=_joining(pipeline) if local else (),
+        left_out=LeftOut(pipeline).tables() if local else {},
     )
 
 

@@ -131,6 +131,8 @@ class Connector:
         self.passes_over = False
         """Whether changes of tables whose columns Debezium does not know are passed over: only while such ones join, of
         which a gap says that rows are missing. At all other times its task is to fail."""
+        self.leaves_out: tuple[str, ...] = ()
+        """Patterns of tables that it leaves out beside those of the pipeline file (``LeftOut``)."""
         self._call = Rest(pipeline.connect.url).call
 
     def plan(self) -> Plan:
@@ -209,6 +211,9 @@ class Connector:
         connector for nothing.
         """
         wanted = desired(self.pipeline)
+        if self.leaves_out:
+            taken_now = (*self.pipeline.source.tables, *self.leaves_out)
+            wanted["table.include.list"] = include_expression(taken_now)
         if self.passes_over:
             wanted = {_UNKNOWN_TABLES: "warn"} | wanted
         if snapshot_select.SETTING in wanted:  # the pipeline file's own

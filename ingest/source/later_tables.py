@@ -11,6 +11,7 @@ So such tables are sought, and each gets an open gap: it is asked for with its d
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,11 +26,14 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
 from ingest.source import mysql
+from ingest.source.left_out import LeftOut
 
 LOOK_EVERY = 30.0
 """Seconds between two questions to MySQL which tables it has: a table that was renamed into a pattern may be known by nothing
 else."""
 
+_WRITING = threading.Lock()
+"""Batches and who watches the connector are two threads."""
 _FILE = "tables.json"
 _UNKNOWN = "unknown.json"
 
@@ -111,24 +115,36 @@ class TakenBefore:
 
     pipeline: Pipeline
 
+    @property
+    def now(self) -> tuple[str, ...]:
+        """What this run takes: tables that the connector leaves out meanwhile are excluded, too."""
+        return (*self.pipeline.source.tables, *LeftOut(self.pipeline).patterns())
+
+    def leave_out(self, table: TableId, why: str) -> None:
+        """The connector is about to leave it out for the rest of the run."""
+        with _WRITING:
+            LeftOut(self.pipeline).add(table, why)
+            self._add_now()
+
     def patterns(self) -> tuple[tuple[str, ...], ...]:
         """The oldest first; empty where no run has begun yet."""
         text = self._files().read(_FILE)
         return tuple(map(tuple, json.loads(text)["patterns"])) if text else ()
 
     def begin(self) -> None:
-        """A run begins: what it takes is added."""
-        before, now = self.patterns(), tuple(self.pipeline.source.tables)
-        if now not in before:
-            self._write((*before, now))
+        """A run begins: what it takes is added. What the one before has left out is taken in again."""
+        with _WRITING:
+            self._add_now()
+            LeftOut(self.pipeline).begin()
+            self._add_now()
 
     def published(self, unknown: Collection[TableId] = ()) -> None:
         """What a run has found to join is in the manifest, with tables that were ``unknown``: only what it takes counts from
         here on.
         """
-        now = tuple(self.pipeline.source.tables)
-        if self.patterns() != (now,):
-            self._write((now,))
+        with _WRITING:
+            if self.patterns() != (self.now,):
+                self._write((self.now,))
         if unknown:
             self._note(self.unknown() - set(unknown))
 
@@ -146,6 +162,11 @@ class TakenBefore:
         taken = captured(tables, self.pipeline.source.tables)
         whole = set(always(taken, self.patterns()))
         return [table for table in taken if table not in whole]
+
+    def _add_now(self) -> None:
+        before, now = self.patterns(), self.now
+        if now not in before:
+            self._write((*before, now))
 
     def _write(self, patterns: Sequence[Sequence[str]]) -> None:
         self._files().write(_FILE, json.dumps({"patterns": patterns}, ensure_ascii=False))
@@ -189,7 +210,7 @@ class LaterTables:
         self._next = time.monotonic() + LOOK_EVERY
         told = [version.table for version in catalog.current() if version.columns]
         named = incomplete_in(newest)
-        patterns, before = self.pipeline.source.tables, self._before.patterns()
+        patterns, before = self._before.now, self._before.patterns()
         return Looked(there, end, patterns, before, told, named, unknown)
 
     def published(self, looked: Looked, newest: Entry | None) -> None:

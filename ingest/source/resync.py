@@ -32,6 +32,7 @@ from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
 from ingest.source import later_tables, mysql
 from ingest.source.epoch_registry import EpochRegistry
+from ingest.source.left_out import LeftOut
 from ingest.source.resync_request import Kind, Request
 
 SEND_AGAIN_AFTER = 45.0
@@ -176,8 +177,11 @@ class Requests:
     _consumer: Consumer | None = None
 
     def ask(self, tables: Sequence[str], *, anew: bool = False) -> None:
-        """Take these tables again (``anew``: :func:`request`), unless that is asked for already."""
-        asked = {one.table for one in self.open()} if tables else set()
+        """Take these tables again (``anew``: :func:`request`), unless that is asked for already, or the connector has
+        nothing of them to read (``LeftOut``).
+        """
+        left_out = LeftOut(self.pipeline).tables() if tables else {}
+        asked = {*left_out, *(one.table for one in self.open())} if tables else set()
         missing = [table for table in tables if table not in asked]
         if missing:
             request(self.pipeline, missing, self.say, self, anew=anew)

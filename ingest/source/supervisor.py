@@ -9,18 +9,21 @@ server has a binlog stream of ours, whether a snapshot is under way) and ``diagn
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.source import mysql
+from ingest.source import failing_table, mysql
 from ingest.source.connector import Connector, Status, is_snapshotting, streaming_position
 from ingest.source.connector_news import Look, News, delivers, told
+from ingest.source.left_out import excluding
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""
@@ -214,10 +217,15 @@ class Supervisor:
         say: Callable[[str], None],
         epoch: int = 0,
         unknown: Callable[[Iterable[TableId]], None] | None = None,
+        leave_out: Callable[[TableId, str], None] | None = None,
     ) -> None:
         """``unknown`` notes tables that the connector's task has failed at, as it did not know them, for whoever has them
-        taken whole; None where nobody has, and what is passed over would be lost.
+        taken whole; None where nobody has, and what is passed over would be lost. ``leave_out`` notes a table, with why, at
+        whose change the task fails, before the connector leaves it out; None where the run is to stop then.
         """
+        self._leave_out = leave_out
+        self._acting = threading.Lock()  # a batch, too, says that no table joins any more
+        self._ran = False
         self._unknown = unknown
         self._connector = connector
         self._epoch = epoch
@@ -246,14 +254,16 @@ class Supervisor:
         look = look_of(facts, diagnosis, now, self._restarts)
         self._tell(look)
         try:
-            self._act(diagnosis, now, facts)
+            with self._acting:
+                self._act(diagnosis, now, facts)
         except IngestError as failure:
             if not failure.may_pass:
                 raise
             self._tell(replace(look, wrong=(*look.wrong, failure.what)))
 
     def _act(self, diagnosis: Diagnosis, now: float, facts: Facts) -> None:
-        if diagnosis.action is Action.STOP and not self._is_worth_a_try(diagnosis, now):
+        self._ran = self._ran or facts.runs
+        if diagnosis.action is Action.STOP and not self._goes_on(diagnosis, now, facts):
             raise IngestError(
                 "E-CONNECTOR-FAILED",
                 f"Connector {self._connector.name!r}: {diagnosis.sentence}.",
@@ -272,10 +282,42 @@ class Supervisor:
             # Without its stored offset it begins with a snapshot, which takes nothing twice.
             self._connector.apply()
 
+    def _goes_on(self, diagnosis: Diagnosis, now: float, facts: Facts) -> bool:
+        """By another try, or without the one table that the task fails at. A task that has not run in this run may have failed
+        before somebody mended its cause: it is tried first.
+        """
+        tried = self._ran or not self._is_worth_a_try(diagnosis, now)
+        return not tried or self._leaves_out(facts, now) or self._is_worth_a_try(diagnosis, now)
+
+    def _leaves_out(self, facts: Facts, now: float) -> bool:
+        """Each table once: where the task still fails at it, leaving it out does not help."""
+        if self._leave_out is None or facts.status is None:
+            return False
+        pipeline, cause = self._connector.pipeline, facts.status.cause.rstrip(".")
+        table = failing_table.whose(pipeline, facts.status.trace, facts.offset)
+        if table is None or excluding(table) in self._connector.leaves_out:
+            return False
+        self._leave_out(table, cause)  # before a change of it is passed over
+        before = self._connector.leaves_out
+        self._connector.leaves_out = (*before, excluding(table))
+        try:
+            self._connector.apply()
+        except IngestError:  # where Connect does not answer it is tried again at the next look
+            self._connector.leaves_out = before
+            raise
+        why = reasons.LEFT_BY_CONNECTOR
+        self._say(f"{table}: {why.of(words=cause)}. The others go on. What helps: {why.remedy}")
+        self._next_restart = (
+            now  # a task that has failed does not begin anew by another configuration alone (seen)
+        )
+        self._restart(now)
+        return True
+
     def none_joins(self) -> None:
         """No table joins any more: from here on the connector's task fails where it does not know one."""
-        if self._connector.passes_over:
-            self._pass_over(on=False)
+        with self._acting:
+            if self._connector.passes_over:
+                self._pass_over(on=False)
 
     def _pass_over(self, *, on: bool) -> None:
         """Has the connector do so; where Connect does not answer it is tried again at the next look."""

@@ -80,6 +80,23 @@ def to_undo(facts: StartFacts, beyond: Sequence[LakeFacts]) -> tuple[tuple[str, 
     return tuple((one.path, _known(facts, one)) for one in left if _can_go_back(facts, one))
 
 
+def half_applied(facts: StartFacts) -> tuple[tuple[str, int], ...]:
+    """Tables (path) that stand still and hold commits of ours behind what is published of them, and the version to go back
+    to: they could not be looked at when their batch was finished without them, and its number says nothing any more.
+    """
+    states = facts.newest.tables if facts.newest else {}
+    return tuple(
+        (lake.path, state.version)
+        for lake in facts.lake
+        if (state := states.get(lake.name)) is not None
+        and state.stopped
+        and lake.note is not None
+        and lake.foreign is None
+        and state.version < (lake.version or 0)
+        and (lake.path, state.version) not in facts.unrestorable
+    )
+
+
 def cannot_be_undone(facts: StartFacts, beyond: Sequence[LakeFacts]) -> LakeFacts | None:
     """One of those that nothing can bring back; a table that the manifest knows is taken again instead."""
     known = facts.newest.tables if facts.newest else {}

@@ -53,6 +53,15 @@ class Decided:
         """A table is so."""
         return replace(self, tables={**self.tables, name: state})
 
+    def standing_still(self, name: str, why: str) -> Decided:
+        """A table of the manifest stays as it is, and its changes wait. Said once."""
+        state = self.tables[name]
+        if state.stopped == why:
+            return self
+        return self.with_table(name, replace(state, stopped=why, changes=0)).since(
+            f"{name} stands still, the others go on: {why}"
+        )
+
     def without_table(self, name: str) -> Decided:
         """The lake has no such table."""
         return replace(self, tables={n: s for n, s in self.tables.items() if n != name})

@@ -19,7 +19,8 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
     """
     facts = gather_facts.gather(spark, pipeline, {})  # the lake's side alone
     lake = pipeline.lake.path
-    there = [one for one in facts.lake if one.version is not None and not one.torn]
+    read = [one for one in facts.lake if not (one.torn or one.unreadable)]
+    there = [one for one in read if one.version is not None]
     paths = {one.name: one.path for one in there}
     own = {Role.MANIFEST: manifest_path(lake), Role.QUARANTINE: quarantine_path(lake)}
     paths |= {f"{INTERNAL_FOLDER}/{role.value}": path for role, path in own.items()}

@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import other_writers, own_commits
-from ingest.lake.delta.delta_log import TornCommitError
+from ingest.lake.delta.delta_log import TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.other_writers import Since
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
+from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import INTERNAL_FOLDER, SOURCE_PROPERTIES, Marker, app_id_parts
@@ -28,14 +33,24 @@ def look(
 ) -> LakeFacts | None:
     """None for what is none of our business. ``name``: where the manifest knows it; ``newest``: of ``ledger``."""
     if not table.exists():
+        if name and table.folder is not None and table.folder.is_file():
+            return LakeFacts(name, table.path, 0, unreadable="a file is where its folder should be")
         return LakeFacts(name, table.path, None) if name else None
-    name = name or next(filter(None, map(table.property_of, SOURCE_PROPERTIES)), None)
-    if name is None:
-        return None  # somebody else's table below our root
+    known = name is not None
     try:
+        name = name or next(filter(None, map(table.property_of, SOURCE_PROPERTIES)), None)
+        if name is None:
+            return None  # somebody else's table below our root
         return _found(table, name, pipeline, ledger, newest)
     except TornCommitError as torn:
+        if name is None:
+            raise
         return LakeFacts(name, table.path, 0, torn=str(torn))
+    except (DeltaError, PySparkException, Py4JJavaError, UnknownLogError) as failure:
+        if name is None or not known or of_disk(failure) is not None:
+            raise
+        words = " ".join(str(failure).split())[:300]
+        return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
 
 
 def _found(

@@ -43,6 +43,8 @@ def mended(
                 means="Going on could lose or repeat changes; nothing was touched.",
                 remedy=f"{decision.remedy}.",
             )
+        batches.tables.set_aside(decision.aside)
+        facts = replace(facts, lake=[one for one in facts.lake if one.name not in decision.aside])
         if upgrade is not None and upgrade.put_right(facts):
             continue
         decided(decision)

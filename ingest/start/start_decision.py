@@ -7,14 +7,18 @@ there, and whether a topic is still the same one). ``gather_facts`` gathers them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 from ingest.lake.manifest import next_entry
 from ingest.model.manifest import Entry
 from ingest.model.start_facts import LakeFacts, Note, StartFacts
-from ingest.start import ahead_of_manifest
+from ingest.start import ahead_of_manifest, unfit_tables
 from ingest.start.where_to_go_on import where_to_go_on
+
+NONE_ASIDE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Start:
     restore: tuple[tuple[str, int], ...] = ()
     """Tables (path) to bring to a published version, one commit each: they stand between two, or hold what the manifest
     does not know. ``entry`` says already that they are there. Then it is decided anew."""
+    aside: Mapping[str, str] = field(default_factory=dict)
+    """Tables that nothing is done to until they are mended, each with why, as the manifest has it."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,31 @@ Decision = Start | Refuse
 
 def decide(facts: StartFacts) -> Decision:
     """The one place that says how a run begins."""
-    refusal = _stranger(facts) or _cut_off(facts) or _other_writer(facts) or _unexplained(facts)
-    if refusal:
+    if refusal := _stranger(facts):
         return refusal
+    unfit = unfit_tables.found(facts)
+    if not unfit:
+        return _decided(facts)
+    if not unfit_tables.may_stand_still(facts, unfit):
+        first = next(iter(unfit.values()))
+        return Refuse(first.reason, first.remedy)
+    return _without(facts, {name: one.stopped for name, one in unfit.items()})
+
+
+def _without(facts: StartFacts, aside: Mapping[str, str]) -> Decision:
+    """As if these tables were not looked at: they stay as they are, and are not tried again before they are mended."""
+    left = [lake for lake in facts.lake if lake.name not in aside]
+    used = ahead_of_manifest.newest_batch(facts)
+    fit = replace(facts, lake=left, failed=facts.failed | set(aside))
+    decided = _decided(fit, aside, used)
+    return replace(decided, aside=aside) if isinstance(decided, Start) else decided
+
+
+def _decided(facts: StartFacts, aside: Mapping[str, str] = NONE_ASIDE, used: int = 0) -> Decision:
+    """Of tables that can be gone on with. ``used``: the highest number of a batch that others have a commit of."""
+    half = ahead_of_manifest.half_applied(facts)
+    if half:
+        return Start(restore=half, because=("undoing what was begun of a table that stands still",))
     beyond = ahead_of_manifest.ahead(facts)
     if beyond:
         torn = ahead_of_manifest.may_be_finished(facts, beyond)
@@ -62,6 +90,9 @@ def decide(facts: StartFacts) -> Decision:
     if facts.newest is None:
         return _first(facts)
     decided = where_to_go_on(facts, facts.newest)
+    for name, why in aside.items():
+        decided = decided.standing_still(name, why)
+    decided = replace(decided, batch=max(decided.batch, used + 1))
     entry = decided.as_entry(facts.newest)
     # Who asks for the beginning gets a row that says so, also where every topic stands there already.
     changed = facts.from_beginning or decided.changes(facts.newest)
@@ -134,51 +165,6 @@ def _stranger(facts: StartFacts) -> Refuse | None:
                 f"{name} holds batch {batch} of this pipeline, but the manifest is gone, so nobody "
                 "knows what the other tables hold",
                 "bring `_ingest/manifest` back from a copy, or start over in another `lake.path`",
-            )
-    return None
-
-
-def _other_writer(facts: StartFacts) -> Refuse | None:
-    for lake in facts.lake:
-        if lake.foreign and lake.foreign.restored_to is None:
-            state = facts.newest.tables.get(lake.name) if facts.newest else None
-            known = min(state.version if state else lake.foreign.version, lake.foreign.version - 1)
-            return Refuse(
-                f"{lake.name} was changed by another writer ({lake.foreign.operation}, version "
-                f"{lake.foreign.version}; ours is version {known})",
-                f"RESTORE TABLE delta.`{lake.path}` TO VERSION AS OF {known}, then run again: what "
-                "came after is applied again from Kafka; and keep other writers out",
-            )
-        state = facts.newest.tables.get(lake.name) if facts.newest else None
-        if state and state.id and lake.version is not None and lake.id != state.id:
-            return Refuse(
-                f"{lake.name} is another table than the one the manifest knows (Delta id {lake.id} "
-                f"instead of {state.id}): it was cloned, copied or made again",
-                f"move {lake.path} away; the next run fills a new one from Kafka, or takes the "
-                "table again where Kafka no longer has all of it",
-            )
-    return None
-
-
-def _cut_off(facts: StartFacts) -> Refuse | None:
-    for lake in facts.lake:
-        if lake.torn:
-            return Refuse(
-                f"{lake.name} has a commit that is no whole one ({lake.torn}), as after a power cut or in a copy that was "
-                "made of a running lake; what was in it is not known",
-                f"move {lake.path} away; the next run fills a new one from Kafka, or takes the table again where Kafka no "
-                "longer has all of it",
-            )
-    return None
-
-
-def _unexplained(facts: StartFacts) -> Refuse | None:
-    for lake in ahead_of_manifest.ahead(facts):
-        if lake.note is None:
-            return Refuse(
-                f"{lake.name} holds a commit beyond batch {ahead_of_manifest.published(facts)}, the manifest's newest, "
-                "that does not say what it is",
-                f"RESTORE TABLE delta.`{lake.path}` to its version before that, then run again",
             )
     return None
 

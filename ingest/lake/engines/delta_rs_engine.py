@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.gone_files import refuse_gone
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
 from ingest.lake.engines.delta_rs_limits import (
@@ -66,9 +67,17 @@ class DeltaRsEngine:
         )
 
     def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
-        """Merge-on-read where facts allow it and it pays, else copy-on-write."""
+        """Merge-on-read where facts allow it and it pays, else copy-on-write. Raises :class:`FileGoneError`."""
         direct = self.handle(merge.table)
         assert direct is not None
+        try:
+            return self._merged(direct, merge, facts)
+        except DeltaError:
+            # Spark would seek it, too, and take seconds to say so, for which all tables wait.
+            refuse_gone(direct.folder, direct.state.files)
+            raise
+
+    def _merged(self, direct: DeltaRsTable, merge: Merge, facts: MergeFacts) -> Choice | None:
         if not merge.key:
             self._by_content(direct, merge)
             return None

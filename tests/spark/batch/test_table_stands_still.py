@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 
 from ingest.batch.side_by_side import Failures
 from ingest.batch.table_applier import Applier
+from ingest.job.stream_failure import is_everybodys
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -40,6 +41,10 @@ class Pair:
     def start(self):
         """As another process."""
         self.lake.failures = Failures()
+        self.lake.start()
+
+    def start_again(self):
+        """As another query of the same run."""
         self.lake.start()
 
     def write(self, number):
@@ -121,14 +126,54 @@ def test_what_was_committed_of_its_part_before_it_failed_is_taken_back(
     assert pair.are_equal()
 
 
+@pytest.mark.parametrize("key", [("id",), ()], ids=["with a key", "without a key"])
+def test_one_that_another_program_has_changed_stands_still_and_a_batch_torn_beside_it_is_finished(
+    spark, tmp_path, key
+):
+    pair = Pair(spark, tmp_path, "delta-rs", key=key)
+    pair.lake.failures.is_everybodys = is_everybodys
+    folder, known = tmp_path / "d" / "sick", pair.newest.tables[SICK].version
+    DeltaTable(folder).delete("id = 1")
+    pair.write(2)
+    pair.follow()  # the other table's part is committed; the batch is finished without this one
+    assert f"VERSION AS OF {known}" in pair.newest.tables[SICK].stopped
+    assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
+    pair.write(3)
+    pair.lake.follow(pair.source)
+    pair.start()
+    assert pair.newest.tables[SICK].stopped, "each start looks again"
+    assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
+    assert pair.lake.live(pair.sick).count() == 0, "as the other program has left it"
+    DeltaTable(folder).restore(known)
+    pair.start()
+    assert pair.newest.tables[SICK].stopped == ""
+    pair.lake.apply(pair.lake.log.ends())
+    assert pair.are_equal()
+
+
+def test_one_that_fails_alone_in_its_batch_stands_still_at_once(spark, tmp_path):
+    pair = Pair(spark, tmp_path, "delta-rs")
+    pair.lake.failures = Failures(goes_on=True)
+    pair.start_again()
+    pair.write(2)
+    with failing(ValueError("poison")):
+        pair.lake.follow(pair.source)
+    assert "poison" in pair.newest.tables[SICK].stopped
+    assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
+    pair.start_again()
+    assert pair.newest.tables[SICK].stopped == "", "one failure may be chance"
+    pair.lake.apply(pair.lake.log.ends())
+    assert pair.are_equal()
+
+
 def test_a_file_that_is_gone_is_its_table_s_own_trouble(spark, tmp_path):
     pair = Pair(spark, tmp_path, "delta-rs")
     (file,) = (tmp_path / "d" / "sick").glob("*.parquet")
     hidden = file.rename(tmp_path / "hidden")
     spark.catalog.clearCache()
     pair.write(2)
-    pair.follow()
-    assert pair.newest.tables[SICK].stopped
+    pair.lake.follow(pair.source)
+    assert f"{file.name}, which the newest version of" in pair.newest.tables[SICK].stopped
     assert_rows(pair.lake.live(pair.well).drop("_ingest"), pair.well.rows)
     hidden.rename(file)
     pair.start()

@@ -19,7 +19,7 @@ from ingest.config import pipeline_file
 from ingest.job.run import Run
 from ingest.job.spark_session import has_died
 from ingest.job.stream_guard import StreamGuard
-from ingest.job.streaming import Streaming
+from ingest.job.streaming import SETTLE_EVERY, Streaming
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 
@@ -55,6 +55,17 @@ def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
         run.watch(query, StreamGuard(run.stop.is_set), SimpleNamespace())
     assert stopped == [1]
     assert not run.stop.is_set(), "the run would end in silence, as if asked to"
+
+
+def test_what_is_due_between_batches_is_done_behind_one_where_they_never_pause(monkeypatch):
+    now, seen = [100.0], []
+    monkeypatch.setattr("ingest.job.streaming.time.monotonic", lambda: now[0])
+    run = streaming(supervisor=SimpleNamespace(streaming=lambda: "a place in the log"))
+    batches = SimpleNamespace(clean_up=seen.append)
+    for seconds in (0, 1, SETTLE_EVERY):
+        now[0] += seconds
+        run.behind_a_batch(batches)
+    assert seen == ["a place in the log", None, "a place in the log"]
 
 
 def test_a_job_that_was_succeeded_decides_nothing_whatever_it_failed_by():

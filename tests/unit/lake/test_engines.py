@@ -10,6 +10,7 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.gone_files import FileGoneError
 from ingest.lake.delta.workspace import ScratchGoneError
 from ingest.lake.engines import registry
 from ingest.lake.engines.delta_rs_engine import DeltaRsEngine
@@ -110,6 +111,17 @@ def test_a_failure_of_the_run_is_nobody_else_s_to_try_again(merging, lake, monke
     with pytest.raises(type(failure)):
         merge(merging, lake, 1, lake.rows({"id": [1], "v": ["a"]}), FEW)
     assert lake.table.version() == 0
+
+
+def test_a_file_that_is_gone_no_other_engine_has_either(lake, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "ENGINES", (DeltaRsEngine, Appending))
+    merging = Merging(EngineJob(None, Committer(1), str(tmp_path), "auto", "standard"))
+    merge(merging, lake, 1, lake.rows({"id": [1], "v": ["a"]}), FEW)
+    for file in Path(lake.table.path).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(FileGoneError, match="is gone"):
+        merge(merging, lake, 2, lake.rows({"id": [1], "v": ["b"]}, "u"), FEW)
+    assert lake.table.version() == 1
 
 
 def test_a_table_is_asked_by_the_first_engine_that_reaches_it(merging, lake):

@@ -260,14 +260,17 @@ def test_the_trace_of_a_batch_that_was_published_without_it_is_nothing_to_go_bac
     assert lake.rows("a") == [0, 1, 2, 3, 77]
 
 
-def test_an_empty_commit_ends_a_start_in_a_sentence(lake):
+def test_a_table_with_an_empty_commit_stands_still_and_the_others_go_on(lake):
     commits(lake, "a")[-1].write_text("")
-    refusal = lake.start()
-    assert isinstance(refusal, Refuse)
-    assert "is empty" in refusal.reason
+    start = lake.start()
+    assert isinstance(start, Start)
+    assert "is empty" in start.aside["d.a"]
+    assert "away" in start.aside["d.a"]
+    assert start.entry.tables["d.a"].stopped == start.aside["d.a"]
+    assert not start.entry.tables["d.b"].stopped
 
 
-def test_another_writer_s_commit_in_an_older_copy_is_refused(lake):
+def test_a_table_whose_older_copy_has_another_writer_s_commit_stands_still(lake):
     copy = lake.copy("a")
     for n in (6, 7):
         lake.batch({"a": n})
@@ -278,7 +281,7 @@ def test_another_writer_s_commit_in_an_older_copy_is_refused(lake):
     others[0]["commitInfo"].pop("userMetadata")
     version = len(commits(lake, "a"))
     (newest.parent / f"{version:020d}.json").write_text("\n".join(map(json.dumps, others)))
-    refusal = lake.start()
-    assert isinstance(refusal, Refuse)
-    assert "another writer" in refusal.reason
-    assert f"VERSION AS OF {version - 1}" in refusal.remedy
+    start = lake.start()
+    assert isinstance(start, Start)
+    assert "another writer" in start.aside["d.a"]
+    assert f"VERSION AS OF {version - 1}" in start.aside["d.a"]
