@@ -2,13 +2,12 @@
 
 The sentences stand in lakes: in the manifest's gaps and tables, and in the quarantine. What is decided by a reason is asked of it
 here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
-them. ``python -m ingest.model.reasons`` prints the table of docs/reasons.md. Pure.
+them. ``python -m ingest.model.reasons_table`` prints the table of docs/reasons.md. Pure.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 
 
@@ -47,7 +46,7 @@ class Reason:
 _UNTIL_THEN = "changes of the table may be missing until it was taken again"
 _DOUBTFUL = "a change may be missing, or there twice over, until the table was taken again"
 _SEE_WHO = "see who deletes topics of the pipeline"
-_BY_ITSELF = "nothing: the table is taken again by itself"
+BY_ITSELF = "nothing: the table is taken again by itself"
 
 TOPIC_DELETED = Reason("the topic was deleted", _UNTIL_THEN, _SEE_WHO, voids=True)
 TOPIC_MADE_AGAIN = Reason("the topic was deleted and made again", _UNTIL_THEN, _SEE_WHO, voids=True)
@@ -375,35 +374,3 @@ READ_BY_SPARK = (
     *(ALL_LATE, REMEMBERED, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
     *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NOT_FETCHED),
 )
-
-_KINDS = (
-    ("Gaps", GAPS),
-    ("Tables set aside", SET_ASIDE),
-    ("Tables that stand still", STANDING),
-    ("Tables that only the lake has", ONLY_IN_LAKE),
-    ("Rows in quarantine", QUARANTINED),
-    ("A stream that begins anew", RESTARTS),
-    ("Who merged a table", MERGED_BY),
-    ("Why Spark read a table's changes", READ_BY_SPARK),
-)
-
-
-def table() -> str:
-    """Markdown: a table for each kind."""
-    lines = []
-    for kind, reasons in _KINDS:
-        lines += [f"## {kind}", "", "| It says | It means | What to do |", "|---|---|---|"]
-        for one in reasons:
-            code = f" (`{one.code}`)" if one.code else ""
-            says = re.sub(r"\{(\w+)\}", r"*\1*", one.says)
-            lines.append(f"| {says}{code} | {one.means} | {one.remedy or _nothing(one)} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _nothing(reason: Reason) -> str:
-    return _BY_ITSELF if reason in GAPS else "nothing"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(table())
