@@ -307,7 +307,9 @@ class Supervisor:
             raise
         why = reasons.LEFT_BY_CONNECTOR
         self._say(f"{table}: {why.of(words=cause)}. The others go on. What helps: {why.remedy}")
-        self._next_restart = now  # a task that has failed does not begin anew by another configuration alone (seen)
+        self._next_restart = (
+            now  # a task that has failed does not begin anew by another configuration alone (seen)
+        )
         self._restart(now)
         return True
 
