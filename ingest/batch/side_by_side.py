@@ -19,6 +19,7 @@ from ingest.batch.record_reader import ReadRequest
 from ingest.batch.table_applier import Applier, Work
 from ingest.changes.table_batch import TableBatch
 from ingest.kafka.ports import Log
+from ingest.lake.delta.delta_log import TornCommitError
 from ingest.model import reasons
 from ingest.model.errors import IngestError, of_table
 from ingest.model.failpoints import reached
@@ -155,7 +156,7 @@ class SideBySide:
         as each of its rows says how new it is; one without, which cannot be brought back, ends the batch for all.
         """
         table = batch.facts.table
-        why = reasons.STOPPED.of(words=_words(failure))
+        why = reasons.STOPPED.of(words=_words(failure, self.applier.pipeline.path(table)))
         state = state or TableState(self.applier.pipeline.path(table), 0)
         try:
             state = replace(state, version=self.applier.bring_back(table, state.version))
@@ -166,8 +167,13 @@ class SideBySide:
         return replace(state, changes=0, stopped=why, hidden=None)
 
 
-def _words(failure: BaseException) -> str:
-    """What has failed, and what helps where it is an error of ours."""
+def _words(failure: BaseException, path: str) -> str:
+    """What has failed, and what helps where that is known. ``path``: the table's."""
+    if isinstance(failure, TornCommitError):
+        helps = (
+            f"move {path} away; the next run fills a new one from Kafka, or takes the table again"
+        )
+        return f"{' '.join(str(failure).split())[:300]}. What helps: {helps}"
     if isinstance(failure, IngestError):
         return f"{failure.what.rstrip('.')}. What helps: {failure.remedy}"[:900].rstrip(".")
     return " ".join(f"{type(failure).__name__}: {failure}".split())[:300].rstrip(".")

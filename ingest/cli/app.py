@@ -147,7 +147,7 @@ def status(
         print_json(report.as_json())
     else:
         out.print(status_table(report))
-    if fail_on_gap and report.open_gaps:
+    if fail_on_gap and (report.open_gaps or report.left_out):
         raise typer.Exit(int(Exit.FAILED))
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
-from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR
+from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR, SET_ASIDE
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ProgressReport
 
@@ -99,6 +99,9 @@ def status_table(report: ProgressReport) -> Group:
             f"gap        {gap.table}: {gap.reason}, offsets {gap.start} to {gap.end}, {state}\n",
             "red" if report.is_open(gap) else "dim",
         )
+        aside = next((one for one in SET_ASIDE if one.is_in(gap.reason)), None)
+        if aside and report.is_open(gap):
+            head.append(f"           what to do: {aside.remedy}\n")
     for table_name, held in (newest.tables if newest else {}).items():
         if held.paused:
             head.append(

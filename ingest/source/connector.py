@@ -100,6 +100,11 @@ def plan_from(current: Mapping[str, str] | None, wanted: Mapping[str, str]) -> P
     return Plan("change" if changes else "nothing", changes)
 
 
+_UNPARSED = re.compile(
+    r"DDL statement couldn't be parsed\. .{0,120}? with the statement '(.*?)'\n", re.DOTALL
+)
+
+
 @dataclass(frozen=True)
 class Status:
     """What Connect says: states of connector and task, and the last cause of a failure."""
@@ -110,7 +115,11 @@ class Status:
 
     @property
     def cause(self) -> str:
-        """The useful line of a stack trace: the last ``Caused by``, without the class where it has words of its own."""
+        """The useful line of a stack trace: the last ``Caused by``, without the class where it has words of its own. Of a
+        statement that was not parsed the statement, which names its table; below that stands the parser's own class alone.
+        """
+        if unparsed := _UNPARSED.search(self.trace):
+            return f"DDL statement couldn't be parsed: {' '.join(unparsed[1].split())[:500]}"
         lines = [line.strip() for line in self.trace.splitlines() if line.strip()]
         causes = [line for line in lines if line.startswith("Caused by:")] or lines[:1]
         if not causes:

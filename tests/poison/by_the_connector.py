@@ -39,7 +39,6 @@ def statement_nobody_parses(ward: Ward) -> Iterator[None]:
     ward.write()
     yield
     _all_again(ward)
-    ward.sql(f"ALTER TABLE {ward.sick} DROP COLUMN `not parsed`")
 
 
 def _all_again(ward: Ward) -> None:

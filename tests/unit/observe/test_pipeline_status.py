@@ -53,6 +53,18 @@ def test_a_mark_of_dropped_changes_says_what_closes_it_and_fails_a_watch_of_gaps
     assert mended.open_gaps == 0
 
 
+def test_a_table_that_is_set_aside_or_left_out_is_named_with_the_way_on():
+    reason = reasons.RESERVED.of(column="'_ingest'")
+    gap = Gap("d.t", "p.d.t", 0, 3, 3, reason, 8, position=Position(0, 3, 70))
+    report = ProgressReport("p", entry(gaps=(gap,)), (), 0, WELL, 0, left_out={"d.o": "row size 1"})
+    said = shown(report)
+    assert f"what to do: {reasons.RESERVED.remedy}" in said
+    assert "left out   d.o: " in said
+    assert "row size 1" in said
+    assert f"what to do: {reasons.LEFT_BY_CONNECTOR.remedy}" in said
+    assert report.as_json()["left_out"] == [{"table": "d.o", "reason": "row size 1"}]
+
+
 def away(folder, **password):
     return pipeline_at(
         folder,

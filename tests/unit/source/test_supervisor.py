@@ -74,6 +74,20 @@ def test_a_cause_without_words_of_its_own_is_told_with_its_class(line, cause):
     assert Status("RUNNING", "FAILED", line).cause == cause
 
 
+def test_of_a_statement_that_nobody_parses_the_statement_is_told_which_names_its_table():
+    trace = (
+        "Caused by: io.debezium.text.ParsingException: DDL statement couldn't be parsed. Please open a GitHub issue at "
+        "https://github.com/debezium/dbz/issues with the statement 'ALTER TABLE d.sick\n ADD COLUMN 'not parsed' INT'\n"
+        "mismatched input ''not parsed'' expecting {'('}\n\tat io.debezium.antlr\n"
+        "Caused by: org.antlr.v4.runtime.InputMismatchException\n\tat org.antlr"
+    )
+    failed = Status("RUNNING", "FAILED", trace)
+    assert failed.cause == (
+        "DDL statement couldn't be parsed: ALTER TABLE d.sick ADD COLUMN 'not parsed' INT"
+    )
+    assert diagnose(Facts(failed, False, 1, 0)).action is Action.STOP
+
+
 def test_a_task_that_lost_its_server_is_restarted_and_its_last_cause_is_told():
     trace = (
         "org.apache.kafka.connect.errors.ConnectException: An exception occurred\n"
