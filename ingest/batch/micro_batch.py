@@ -194,7 +194,7 @@ class Batches:
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
-        self._parts.took(entry, read.facts.values())
+        self._parts.took(entry, request.note.up_to(read.cut).ranges, read.counts.bytes)
         self._follow_up(entry, seen.aside)
 
     def _decide(self, seen: InForce, read: Reading) -> Decided:

@@ -7,6 +7,7 @@ import pytest
 from ingest.batch.micro_batch import Batches
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry
+from ingest.model.offset_ranges import records_of
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, RecordLog
 from ingest.testing.source import Source
@@ -141,3 +142,21 @@ def test_a_huge_record_is_a_part_of_its_own_where_it_is_more_than_a_part_may_hav
     assert max(end - start for start, end in ranges) <= 4
     assert flood.are_equal()
     flood.lake.close()
+
+
+def test_what_is_passed_over_is_bounded_by_its_bytes_too(spark, tmp_path):
+    """Else a topic that is read again from its beginning would be on Spark's disk as a whole."""
+    source = Source()
+    table = source.table("d.loose", COLUMNS)
+    lake = Lake(spark, tmp_path / "lake", spark={"max_megabytes_per_batch": 1})
+    for number in range(12):
+        table.insert(id=number, v=f"{number}" * LARGE)
+    lake.follow(source)
+    again = [one for one in source.log if one.topic != "p"]
+    lake.start()  # so that nothing is known of how large they are
+    lake.replay(again[:2])
+    entries = [one.entry for one in lake.replay(again)]
+    assert max(records_of(one.offsets) for one in entries) <= 3
+    assert sum(one.resent for one in entries) == 12
+    assert_rows(lake.live(table).drop("_ingest"), table.rows)
+    lake.close()
