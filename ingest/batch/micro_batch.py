@@ -139,7 +139,10 @@ class Batches:
                 self._work(records.of(part), note, late=late, most=part.most)
             if self._next == begun:  # only Spark's own commit was lost
                 records.pass_through()
-                self._log.publish({place: end for place, (_, end) in ranges.items()})
+                done = self.newest.ends if self.newest else {}  # which may be beyond Spark's range
+                self._log.publish(
+                    {place: done.get(place, end) for place, (_, end) in ranges.items()}
+                )
         finally:
             records.release()
 

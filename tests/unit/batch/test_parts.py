@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.batch.batch_size import MUCH, TARGET
+from ingest.batch.micro_batch import Batches
 from ingest.batch.parts import Parts, StaleCheckpointError, number
 from ingest.lake.manifest import next_entry
 from ingest.model.offset_ranges import filled, records_of
@@ -155,3 +156,17 @@ def test_what_was_not_read_says_nothing_of_how_large_messages_are():
     parts.took(newest, {QUIET: (0, 10)}, 10 * 2**18)  # the other table stands still
     part = parts.next(newest, {BIG: (0, 300_000)}, exact=True)
     assert records_of(part.ranges) == 4
+
+
+def test_a_range_that_parts_have_been_beyond_takes_no_offset_of_the_consumer_group_back():
+    kafka = Kafka({BIG: 9_000})
+    newest = published(None, begun(kafka).next(None, {BIG: (0, 6_000)}, exact=False))
+    assert newest.ends == {BIG: 9_000}
+    told = []
+    log = SimpleNamespace(taken=lambda _: ({BIG: (6_000, 7_000)}, False), publish=told.append)
+    settings = SimpleNamespace(dedup=SimpleNamespace(keeps_state=False))
+    spine = SimpleNamespace(
+        pipeline=settings, newest=newest, _log=log, _parts=begun(kafka), _next=2
+    )
+    Batches.apply(spine, None, 1)
+    assert told == [newest.ends]
