@@ -136,7 +136,7 @@ class Batches:
                     between_parts()
                 number = parts.number(self.newest, spark_batch, self.checkpoint_id)
                 note = replace(self.note(), ranges=part.ranges, spark=(spark_batch, number))
-                self._work(records.of(part), note, late=late, most=part.most)
+                self._work(records.of(part, self._standing()), note, late=late, most=part.most)
             if self._next == begun:  # only Spark's own commit was lost
                 records.pass_through()
                 done = self.newest.ends if self.newest else {}  # which may be beyond Spark's range
@@ -173,7 +173,8 @@ class Batches:
             request = ReadRequest(
                 seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late, most
             )
-            request = side_by_side.without(request, self._standing(note.shows), self._log)
+            still, state = self._standing(note.shows), self.pipeline.dedup.keeps_state
+            request = side_by_side.without(request, still, self._log, state=state)
             read = self._reader.read(request, watch)
             seen = seen.up_to(read.cut)
             decided = self._decide(seen, read)

@@ -9,7 +9,7 @@ manifest covers of a later one is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -123,10 +123,12 @@ class Records:
         self._late = late
         self._kept: DataFrame | None = None
 
-    def of(self, part: Part) -> DataFrame:
+    def of(self, part: Part, standing: Collection[str]) -> DataFrame:
         """Exactly a part's. Where Spark has state its batch is computed once, whatever the number of parts: Spark drops what is
-        too much for its memory to disk.
+        too much for its memory to disk. ``standing``: topics of which nothing will be read; the state has to see them all the same.
         """
+        if any(topic in standing for topic, _ in filled(part.ranges)):
+            self.pass_through()
         if part.ranges == self._ranges and self._kept is None and not self._late:
             return self._batch
         if not self._state or self._late or part.most is None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
+from ingest.batch.parts import within
 from ingest.batch.record_reader import ReadRequest
 from ingest.batch.table_applier import Applier, Work
 from ingest.changes.table_batch import TableBatch
@@ -122,8 +123,12 @@ def standing(newest: Entry | None) -> frozenset[TableId]:
     )
 
 
-def without(request: ReadRequest, topics: Collection[str], log: Log) -> ReadRequest:
-    """The same but for these topics, whose records stay where they are."""
+def without(request: ReadRequest, topics: Collection[str], log: Log, *, state: bool) -> ReadRequest:
+    """The same but for these topics, whose records stay where they are. ``state``: Spark has left out what came again, so that
+    the log is not asked.
+    """
     if not request.topics & set(topics):
         return request
-    return request.of(dict.fromkeys(request.topics - set(topics), ""), log)
+    records = request.records
+    found = request.of(dict.fromkeys(request.topics - set(topics), ""), log)
+    return replace(found, records=within(records, found.note.ranges)) if state else found
