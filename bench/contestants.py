@@ -249,7 +249,7 @@ class _Log:
         reader = self.session.read.schema(SCHEMA)
         return reader.parquet(str(self._files[len(self.batches) - 1]))
 
-    def bring(self, _: Any) -> Iterator[dict[Place, pa.Table]]:
+    def bring(self, _: Any, enough: Any) -> Iterator[dict[Place, pa.Table]]:
         read = pq.read_table(self._files[len(self.batches) - 1])
         for topic in read["topic"].unique().to_pylist():
             records = read.filter(pc.equal(read["topic"], topic))

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -57,17 +58,18 @@ def read(
     found = _Found(layouts, epochs, previous, {**others})
     if not wanted:
         return Reading(), found.others
-    cut = dict[Place, int]()
+    cut, enough = dict[Place, int](), Event()
     try:
-        for records in log.bring(wanted):
+        for records in log.bring(wanted, enough):
             found.take(records, pool)
             if found.bytes > MAX_BYTES:
                 return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
             if found.others.keys() >= topics:
                 return Reading(), found.others
             if most is not None and found.taken >= most:
-                cut = found.cut(wanted)
-                break
+                enough.set()  # what has come of others is brought: thrown away each time, it would never be read
+        if enough.is_set():
+            cut = found.cut(wanted)
         found.settle()
     except FetchError as failure:
         return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
@@ -104,6 +106,8 @@ class _Found:
     """Bytes of records."""
     _ends: dict[Place, int] = field(default_factory=dict)
     """Where what was taken of each partition ends."""
+    _whole: set[Place] = field(default_factory=set)
+    """Partitions of which no record is left."""
     _pieces: dict[Place, list[_Piece]] = field(default_factory=dict)
     _begun: deque[_Begun] = field(default_factory=deque)
     _newest: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
@@ -112,7 +116,9 @@ class _Found:
     def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
         """Some records of any partitions, each partition's in a thread, while the next ones are fetched."""
         for place, part in records.items():
-            if place[0] not in self.others:
+            if not part.num_rows:
+                self._whole.add(place)
+            elif place[0] not in self.others:
                 self.taken += part.nbytes
                 self._ends[place] = part["offset"][-1].as_py() + 1
                 self._begun.append(_Begun(place, part.nbytes, pool.submit(self._read, place, part)))
@@ -124,7 +130,7 @@ class _Found:
         return {
             place: ends[place]
             for place, (_, end) in wanted.items()
-            if place[0] not in self.others and ends[place] < end
+            if place[0] not in self.others and place not in self._whole and ends[place] < end
         }
 
     def settle(self, but: int = 0) -> None:

@@ -136,10 +136,13 @@ class Batches:
                     between_parts()
                 number = parts.number(self.newest, spark_batch, self.checkpoint_id)
                 note = replace(self.note(), ranges=part.ranges, spark=(spark_batch, number))
-                self._work(records.of(part), note, late=late, most=part.most)
+                self._work(records.of(part, self._standing()), note, late=late, most=part.most)
             if self._next == begun:  # only Spark's own commit was lost
                 records.pass_through()
-                self._log.publish({place: end for place, (_, end) in ranges.items()})
+                done = self.newest.ends if self.newest else {}  # which may be beyond Spark's range
+                self._log.publish(
+                    {place: done.get(place, end) for place, (_, end) in ranges.items()}
+                )
         finally:
             records.release()
 
@@ -170,7 +173,8 @@ class Batches:
             request = ReadRequest(
                 seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late, most
             )
-            request = side_by_side.without(request, self._standing(note.shows), self._log)
+            still, state = self._standing(note.shows), self.pipeline.dedup.keeps_state
+            request = side_by_side.without(request, still, self._log, state=state)
             read = self._reader.read(request, watch)
             seen = seen.up_to(read.cut)
             decided = self._decide(seen, read)
@@ -194,7 +198,7 @@ class Batches:
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
-        self._parts.took(entry, read.facts.values())
+        self._parts.took(entry, request.note.up_to(read.cut).ranges, read.counts.bytes)
         self._follow_up(entry, seen.aside)
 
     def _decide(self, seen: InForce, read: Reading) -> Decided:

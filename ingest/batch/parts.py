@@ -9,7 +9,7 @@ manifest covers of a later one is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -22,7 +22,6 @@ from ingest.kafka.ports import Log, Ranges
 from ingest.model import offset_ranges
 from ingest.model.manifest import Entry, Place
 from ingest.model.offset_ranges import filled, part, records_of
-from ingest.schema.steps import TableFacts
 
 
 class StaleCheckpointError(Exception):
@@ -76,13 +75,16 @@ class Parts:
         taken = part(left, self._limit())
         return Part(taken, self.pipeline.spark.max_megabytes_per_batch * 2**20)
 
-    def took(self, entry: Entry, facts: Iterable[TableFacts]) -> None:
-        """A part is published; ``facts``: of its tables."""
+    def took(self, entry: Entry, read: Ranges, size: int) -> None:
+        """A part is published. ``read``: what of it was read, as what tables that stand still leave in Kafka is not; ``size``: bytes
+        of the messages in it.
+        """
         self._at_end = frozenset(
-            place for place, end in self._ends.items() if entry.ends.get(place, 0) >= end
+            place
+            for place, end in self._ends.items()
+            if entry.ends.get(place, 0) >= end and not _waits(entry, place)
         )
-        records = records_of(filled(entry.offsets))
-        self.pace.took(records, sum(one.bytes for one in facts), entry.seconds)
+        self.pace.took(records_of(filled(read)), size, entry.seconds)
 
     def _limit(self) -> int:
         """Records."""
@@ -91,6 +93,12 @@ class Parts:
             spark.max_changes_per_batch, self.pace.of_size(spark.max_megabytes_per_batch * 2**20)
         )
         return self.pace.fresh(most) if time.monotonic() < self._fresh_until else most
+
+
+def _waits(entry: Entry, place: Place) -> bool:
+    """Whether some of what was passed over there is still to be applied, so that nothing that comes is fresh in the lake."""
+    mark = entry.high_water.get(place)
+    return mark is not None and mark.offset < entry.ends.get(place, 0)
 
 
 def number(newest: Entry | None, spark_batch: int, checkpoint_id: str) -> int:
@@ -115,10 +123,12 @@ class Records:
         self._late = late
         self._kept: DataFrame | None = None
 
-    def of(self, part: Part) -> DataFrame:
+    def of(self, part: Part, standing: Collection[str]) -> DataFrame:
         """Exactly a part's. Where Spark has state its batch is computed once, whatever the number of parts: Spark drops what is
-        too much for its memory to disk.
+        too much for its memory to disk. ``standing``: topics of which nothing will be read; the state has to see them all the same.
         """
+        if any(topic in standing for topic, _ in filled(part.ranges)):
+            self.pass_through()
         if part.ranges == self._ranges and self._kept is None and not self._late:
             return self._batch
         if not self._state or self._late or part.most is None:

@@ -128,7 +128,9 @@ class Reading:
         cls, facts: Mapping[TableId, TableFacts], rows: Mapping[TableId, pa.Table]
     ) -> Reading:
         """Of changes that were read in the driver: none of them is passed over."""
-        return cls(facts, Counts(sum(one.changes for one in facts.values())), rows)
+        found = facts.values()
+        changes, size = sum(one.changes for one in found), sum(one.bytes for one in found)
+        return cls(facts, Counts(changes, bytes=size), rows)
 
     def joined(self, other: Reading) -> Reading:
         """Both. Only one of them, the last reader's, has ``changes``."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
+from ingest.batch.parts import within
 from ingest.batch.record_reader import ReadRequest
 from ingest.batch.table_applier import Applier, Work
 from ingest.changes.table_batch import TableBatch
@@ -179,8 +180,12 @@ def _words(failure: BaseException, path: str) -> str:
     return " ".join(f"{type(failure).__name__}: {failure}".split())[:300].rstrip(".")
 
 
-def without(request: ReadRequest, topics: Collection[str], log: Log) -> ReadRequest:
-    """The same but for these topics, whose records stay where they are."""
+def without(request: ReadRequest, topics: Collection[str], log: Log, *, state: bool) -> ReadRequest:
+    """The same but for these topics, whose records stay where they are. ``state``: Spark has left out what came again, so that
+    the log is not asked.
+    """
     if not request.topics & set(topics):
         return request
-    return request.of(dict.fromkeys(request.topics - set(topics), ""), log)
+    records = request.records
+    found = request.of(dict.fromkeys(request.topics - set(topics), ""), log)
+    return replace(found, records=within(records, found.note.ranges)) if state else found

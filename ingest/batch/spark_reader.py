@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -33,7 +34,8 @@ class SparkReader:
         if hidden:
             topics = [self._job.pipeline.topic(table) for table in hidden]
             changes = changes.filter(~F.col("topic").isin(topics))
-            facts, counts = batch_facts.gather(changes)
+            facts, of_others = batch_facts.gather(changes)
+            counts = replace(of_others, bytes=counts.bytes)
         watch.done("decode")
         streamed = counts.passed_over or any(one.high_water for one in facts.values())
         looked = streamed or self._dedup.keeps_state

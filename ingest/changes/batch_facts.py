@@ -35,6 +35,8 @@ class Counts:
     """
     unreadable: Mapping[TableId, Position] = field(default_factory=dict)
     """The newest place of changes that were set aside, as nothing in the lake could hold them, by table."""
+    bytes: int = 0
+    """Of the messages of all changes, those that were passed over among them."""
 
     def joined(self, other: Counts) -> Counts:
         """Of both, which are of different topics."""
@@ -45,6 +47,7 @@ class Counts:
             {**self.waiting, **other.waiting},
             {**self.torn, **other.torn},
             {**self.unreadable, **other.unreadable},
+            self.bytes + other.bytes,
         )
 
 
@@ -92,6 +95,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         },
         torn=_newest(found, "torn"),
         unreadable=_newest(found, "unreadable"),
+        bytes=sum(row["held"] or 0 for row in found),
     )
     return TableFacts.combine(row for row in found if row["changes"]), counts
 
@@ -158,6 +162,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
     return (
         F.count_if(fresh).alias("changes"),
         F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
+        F.sum(F.octet_length("value")).alias("held"),
         F.count_if(~fresh & ~paused & ~unreadable).alias("passed_over"),
         F.max(F.when(unreadable, F.col("position"))).alias("unreadable"),
         F.min(F.when(paused, F.col("offset"))).alias("waiting"),

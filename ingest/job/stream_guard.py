@@ -28,7 +28,7 @@ class StreamGuard:
         self.failure: Exception | None = None
         self._stopping = stopping
         self._changed = threading.Condition()
-        self._held = self._closed = False
+        self._held = self._closing = self._closed = False
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -49,8 +49,10 @@ class StreamGuard:
             self._free()
 
     def go_on(self) -> None:
-        """Before the next part of a batch in hand. Raises :class:`StoppingError` where the run is to end."""
-        if self._stopping():
+        """Before the next part of a batch in hand. Raises :class:`StoppingError` where the run is to end, or somebody waits to
+        close.
+        """
+        if self._stopping() or self._closing:
             raise StoppingError
 
     @contextmanager
@@ -66,8 +68,9 @@ class StreamGuard:
                 self._free()
 
     def close(self) -> None:
-        """Wait for the batch in hand, and let no other begin."""
+        """Wait for the batch in hand, or the part of it, and let no other begin."""
         with self._changed:
+            self._closing = True
             self._changed.wait_for(lambda: not self._held)
             self._closed = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Event
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -49,9 +50,9 @@ class KafkaLog:
         """Exactly the records of these ranges."""
         return record_stream.range_(self._session, self._pipeline, ranges)
 
-    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+    def bring(self, ranges: Ranges, enough: Event) -> Iterator[Mapping[Place, pa.Table]]:
         """The same, to the driver."""
-        return self._ahead.records(ranges)
+        return self._ahead.records(ranges, enough)
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from threading import Event as Sign
 from typing import Protocol
 
 import pyarrow as pa
@@ -52,9 +53,11 @@ class Log(Protocol):
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges, with ``record_stream.SCHEMA``."""
 
-    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+    def bring(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
         """The same to the driver, some at a time: ``offset bigint, value binary, run string``. Raises
-        ``FetchError``. ``run`` may be left out but for snapshots' rows.
+        ``FetchError``. ``run`` may be left out but for snapshots' rows. A partition's table without rows says that no
+        record is left of its range, as where it ends in transaction markers. ``enough``: once it is set, what has come
+        of any partition is brought, and no more.
         """
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:

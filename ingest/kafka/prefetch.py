@@ -7,12 +7,12 @@ topic by Kafka's own id. All else is fetched when it is asked for.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from threading import Event
 
 import pyarrow as pa
 
@@ -46,7 +46,7 @@ class Ahead:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._fetcher = Fetcher(pipeline)
-        self._enough = threading.Event()
+        self._enough = Event()
         self._found: dict[Place, _Stretch] = {}
         self._begun: Future[None] | None = None
 
@@ -56,7 +56,9 @@ class Ahead:
         self._begun = thread.submit(self._fetch, topics)
         thread.shutdown(wait=False)
 
-    def records(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
+    def records(
+        self, ranges: Ranges, enough: Event | None = None
+    ) -> Iterator[Mapping[Place, pa.Table]]:
         """As :meth:`Fetcher.records` has it, which brings what has not come yet."""
         came = self._usable(ranges)
         rest = dict(ranges)
@@ -69,7 +71,7 @@ class Ahead:
                 records = _below(stretch.pieces.popleft(), ranges[place][1])
                 if records.num_rows:
                     yield {place: records}
-        yield from self._fetcher.records(rest)
+        yield from self._fetcher.records(rest, enough)
 
     def forget(self) -> None:
         """The first batch is over: what it did not ask for is of no use."""
@@ -114,7 +116,8 @@ class Ahead:
         kept, most = 0, self._pipeline.spark.max_megabytes_per_batch * 2**20
         for records in self._fetcher.records(ranges, self._enough):
             for place, piece in records.items():
-                self._found[place].pieces.append(piece)
+                if piece.num_rows:
+                    self._found[place].pieces.append(piece)
                 kept += piece.nbytes
             if kept >= most:
                 self._enough.set()

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from threading import Event as Sign
 from typing import Any
 
 import pyarrow as pa
@@ -94,9 +95,11 @@ class RecordLog:
         ]
         return self.session.createDataFrame(rows, SCHEMA)
 
-    def bring(self, ranges: Ranges) -> Iterator[Mapping[Place, pa.Table]]:
-        """As the driver fetches them."""
+    def bring(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
+        """As the driver fetches them, a partition at a time."""
         for place, (start, end) in ranges.items():
+            if enough.is_set():
+                return
             yield {place: in_arrow(self.between(place, start, end), start)}
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:

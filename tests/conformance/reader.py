@@ -89,7 +89,9 @@ class ReaderTarget:
     def content(self) -> Counter[Row]:
         return Counter(self._rows.values())
 
-    def bring(self, ranges: Mapping[Place, tuple[int, int]]) -> Iterator[dict[Place, pa.Table]]:
+    def bring(
+        self, ranges: Mapping[Place, tuple[int, int]], _: object
+    ) -> Iterator[dict[Place, pa.Table]]:
         """``Log.bring`` over the history."""
         for place, (start, end) in ranges.items():
             records = self._history.records[place[1]]

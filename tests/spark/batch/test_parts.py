@@ -7,6 +7,7 @@ import pytest
 from ingest.batch.micro_batch import Batches
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry
+from ingest.model.offset_ranges import records_of
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, RecordLog
 from ingest.testing.source import Source
@@ -18,13 +19,13 @@ LARGE = 300_000
 class Pieces(RecordLog):
     """A log that brings a few records at a time, as Kafka does, and of each partition in turn."""
 
-    def bring(self, ranges):
+    def bring(self, ranges, enough):
         at = {place: start for place, (start, _) in ranges.items()}
-        while at:
+        while at and not enough.is_set():
             for place in list(at):
                 end = min(at[place] + 2, ranges[place][1])
                 if end > at[place]:
-                    yield from super().bring({place: (at[place], end)})
+                    yield from super().bring({place: (at[place], end)}, enough)
                 at[place] = end
                 if end == ranges[place][1]:
                     del at[place]
@@ -141,3 +142,21 @@ def test_a_huge_record_is_a_part_of_its_own_where_it_is_more_than_a_part_may_hav
     assert max(end - start for start, end in ranges) <= 4
     assert flood.are_equal()
     flood.lake.close()
+
+
+def test_what_is_passed_over_is_bounded_by_its_bytes_too(spark, tmp_path):
+    """Else a topic that is read again from its beginning would be on Spark's disk as a whole."""
+    source = Source()
+    table = source.table("d.loose", COLUMNS)
+    lake = Lake(spark, tmp_path / "lake", spark={"max_megabytes_per_batch": 1})
+    for number in range(12):
+        table.insert(id=number, v=f"{number}" * LARGE)
+    lake.follow(source)
+    again = [one for one in source.log if one.topic != "p"]
+    lake.start()  # so that nothing is known of how large they are
+    lake.replay(again[:2])
+    entries = [one.entry for one in lake.replay(again)]
+    assert max(records_of(one.offsets) for one in entries) <= 3
+    assert sum(one.resent for one in entries) == 12
+    assert_rows(lake.live(table).drop("_ingest"), table.rows)
+    lake.close()

@@ -1,6 +1,7 @@
 """One table of which a part of a batch cannot be applied: it stands still, the others go on, and in the end all is equal."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -13,6 +14,7 @@ from ingest.job.stream_failure import is_everybodys
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model import offset_ranges
 from ingest.model.errors import IngestError
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
@@ -270,3 +272,35 @@ def test_of_a_table_alone_in_its_pipeline_a_failure_is_the_run_s(spark, tmp_path
             lake.apply(lake.log.ends())
     assert lake.failures.tables == {SICK}
     assert SparkTable(spark, str(tmp_path / "d" / "sick")).exists()
+
+
+def test_beside_it_spark_s_state_sees_all_of_a_batch_and_what_came_again_is_applied_once(
+    spark, tmp_path
+):
+    """Spark fails a query whose state has not seen a batch, and marks do not know what came again where it alone does."""
+    source = Source()
+    sick, loose = source.table(SICK, COLUMNS, ["id"]), source.table("d.loose", COLUMNS)
+    lake = Lake(spark, tmp_path / "lake", dedup={"by": "watermark"})
+    sick.insert(id=1, v="a")
+    loose.insert(id=1, v="a")
+    lake.follow(source)
+    newest = lake.batches.newest
+    stopped = replace(newest.tables[SICK], stopped="a disk is full")
+    lake.batches.rewind(replace(newest, tables={**newest.tables, SICK: stopped}))
+    for number, writes in ((2, (sick, loose)), (3, (sick,))):
+        before, ends = len(source.log), lake.log.ends()
+        for table in writes:
+            table.insert(id=number, v="b")
+        new = source.log[before:]
+        for record in [*new, *(one for one in new if one.topic == "p.d.loose")]:  # it comes twice
+            lake.log.add(record)
+        lake.log.batches.append(offset_ranges.ranges(ends, lake.log.ends()))
+        seen = spark.sparkContext.accumulator(0)
+        records = lake.log.read(lake.log.batches[-1]).filter("topic != 'p.d.loose' or offset < 2")
+        batch = spark.createDataFrame(
+            records.rdd.map(lambda row, seen=seen: (seen.add(1), row)[1]), records.schema
+        )
+        lake.batches.apply(batch, len(lake.log.batches) - 1)
+        assert seen.value == len(new)
+    assert_rows(lake.live(loose).drop("_ingest"), loose.rows)
+    lake.close()

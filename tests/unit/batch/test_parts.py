@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.batch.batch_size import MUCH, TARGET
+from ingest.batch.micro_batch import Batches
 from ingest.batch.parts import Parts, StaleCheckpointError, number
 from ingest.lake.manifest import next_entry
 from ingest.model.offset_ranges import filled, records_of
@@ -42,7 +43,7 @@ def published(newest, part, cut=(), spark=(0, 0), parts=None):
     )
     entry = replace(entry, seconds=TARGET if records_of(note.ranges) > MUCH else 0.1)
     if parts is not None:
-        parts.took(entry, [])
+        parts.took(entry, note.ranges, 0)
     return entry
 
 
@@ -135,3 +136,37 @@ def test_the_parts_of_another_checkpoint_s_batch_of_that_number_are_not_counted(
     assert number(newest, 4, newest.checkpoint_id) == 0
     assert number(newest, 3, "another") == 0
     assert number(None, 0, "c") == 0
+
+
+def test_nobody_waits_for_what_a_table_that_stands_still_leaves_in_kafka():
+    kafka = Kafka({BIG: 100_000, QUIET: 10})
+    parts = begun(kafka)
+    newest = published(None, parts.next(None, {QUIET: (0, 10), BIG: (0, 0)}, exact=False))
+    mark = replace(newest.high_water[QUIET], offset=3)
+    parts.took(replace(newest, high_water={QUIET: mark}), {}, 0)
+    kafka.there[QUIET] = 12
+    part = parts.next(newest, {QUIET: (10, 12), BIG: (0, 100_000)}, exact=False)
+    assert part.ranges[BIG] == (0, 100_000), "no short part"
+
+
+def test_what_was_not_read_says_nothing_of_how_large_messages_are():
+    parts = begun(Kafka({BIG: 300_000, QUIET: 10}), megabytes=1)
+    ranges = {BIG: (0, 200_000), QUIET: (0, 10)}
+    newest = published(None, parts.next(None, ranges, exact=False))
+    parts.took(newest, {QUIET: (0, 10)}, 10 * 2**18)  # the other table stands still
+    part = parts.next(newest, {BIG: (0, 300_000)}, exact=True)
+    assert records_of(part.ranges) == 4
+
+
+def test_a_range_that_parts_have_been_beyond_takes_no_offset_of_the_consumer_group_back():
+    kafka = Kafka({BIG: 9_000})
+    newest = published(None, begun(kafka).next(None, {BIG: (0, 6_000)}, exact=False))
+    assert newest.ends == {BIG: 9_000}
+    told = []
+    log = SimpleNamespace(taken=lambda _: ({BIG: (6_000, 7_000)}, False), publish=told.append)
+    settings = SimpleNamespace(dedup=SimpleNamespace(keeps_state=False))
+    spine = SimpleNamespace(
+        pipeline=settings, newest=newest, _log=log, _parts=begun(kafka), _next=2
+    )
+    Batches.apply(spine, None, 1)
+    assert told == [newest.ends]

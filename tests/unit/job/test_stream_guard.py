@@ -1,6 +1,7 @@
 """One at a time touches the lake, and nobody once the guard is closed."""
 
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -76,6 +77,29 @@ def test_a_run_that_is_to_end_goes_on_with_no_further_part_and_that_is_no_failur
 
     with pytest.raises(StoppingError):
         goes_on()
+    assert guard.failure is None
+
+
+def test_who_closes_waits_for_the_part_in_hand_and_not_for_all_of_its_batch():
+    """A stream that is to begin anew (a clock was set back, a lease is lost) would go on for a hundred parts."""
+    guard, done = StreamGuard(lambda: False), []
+
+    def batch():
+        with suppress(StoppingError), guard.batch():
+            begun.set()
+            closing.wait(5)
+            for part in range(100):
+                done.append(part)
+                guard.go_on()
+
+    begun, closing = threading.Event(), threading.Event()
+    applying = running(batch)
+    begun.wait(5)
+    real = guard._changed.wait_for
+    guard._changed.wait_for = lambda condition: (closing.set(), real(condition))
+    guard.close()
+    applying.join(5)
+    assert done == [0]
     assert guard.failure is None
 
 
