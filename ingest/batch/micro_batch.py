@@ -199,6 +199,7 @@ class Batches:
             self._reader.release()
         reached("manifest_committed", note.batch_id)
         self._parts.took(entry, request.note.up_to(read.cut).ranges, read.counts.bytes)
+        del read, decided, done  # no rows are held while tables are put in order
         self._follow_up(entry, seen.aside)
 
     def _decide(self, seen: InForce, read: Reading) -> Decided:

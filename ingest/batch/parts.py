@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ingest.batch import freed_memory
 from ingest.batch.batch_size import FRESH_FOR, MUCH, Pace, fresh
 from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Pipeline
@@ -50,11 +51,15 @@ class Parts:
     _ends: Mapping[Place, int] = field(default_factory=dict)
     """Where they ended when it began."""
     _fresh_until: float = 0.0
+    _was_large: bool = False
 
     def next(self, newest: Entry | None, ranges: Ranges, *, exact: bool) -> Part | None:
         """The next part of a range of Spark's; None where all of it is published. ``exact``: it is not to reach beyond that range.
         Raises :class:`StaleCheckpointError`.
         """
+        if self._was_large:
+            freed_memory.give_back()
+            self._was_large = False
         left = offset_ranges.left(newest, ranges)
         if left is None:
             raise StaleCheckpointError
@@ -85,6 +90,7 @@ class Parts:
             if entry.ends.get(place, 0) >= end and not _waits(entry, place)
         )
         self.pace.took(records_of(filled(read)), size, entry.seconds)
+        self._was_large = size >= freed_memory.LARGE
 
     def _limit(self) -> int:
         """Records."""

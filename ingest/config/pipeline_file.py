@@ -210,7 +210,7 @@ class Spark(Settings):
     trigger_seconds: float = Field(0.5, gt=0, description="Pause between batches, in seconds.")
     max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
     max_megabytes_per_batch: int = Field(
-        128,
+        64,
         ge=1,
         description="Of their messages: a batch ends before it has more in memory. What Spark reads goes to its disk, and "
         "is bounded by what the batches before were like.",

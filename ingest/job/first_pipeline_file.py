@@ -46,7 +46,7 @@ lake:
 #   driver_memory: 2g
 #   trigger_seconds: 0.5        # pause between batches
 #   max_changes_per_batch: 200000
-#   max_megabytes_per_batch: 128
+#   max_megabytes_per_batch: 64
 #   parallel_tables: 2          # tables of a batch committed side by side
 """
 
