@@ -32,10 +32,6 @@ where it turns out not to help, nothing more."""
 MOST = 32 * 2**20
 """Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
 wrote are not too many either."""
-
-AT_ALL = 96 * 2**20
-"""Bytes of files that are never passed at a time: their rows are sorted in memory, where they take several times as much."""
-
 QUIET = 64
 """MERGEs after which a file that none of them marked a row of is written anew without those deleted before: changes
 have moved on, and who reads the table shall not pay for where they were."""
@@ -169,7 +165,6 @@ def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
     size = Size.of(files)
     wanted, finest = size.rows_per_file, size.rows_per_piece
     most = max(size.rows_in(MOST), WORTH * written.rows // max(1, written.merges))
-    most = min(most, size.rows_in(AT_ALL))
     loose = _together(out_of_order(files, finest), most)
     rows = sum(one.rows for one in loose)
     if rows and written.in_vain >= rows:
