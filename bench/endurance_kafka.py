@@ -1,0 +1,134 @@
+"""`bench.endurance` behind MySQL, Debezium and Kafka: a job as its users start it, with the checkpoint of Spark's streaming query."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+import yaml
+
+from bench import watched
+from bench.drains import drain, fill, pipeline, refuse_different, source_rows
+from bench.freshness import Pace, Traffic, Written, statements
+from bench.stacks import fresh_stack
+from bench.watched import Run
+from ingest.demo.job import Job
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.local.stack import Stack
+from ingest.model.manifest import Entry
+from ingest.model.names import checkpoint_path
+
+TABLES = [f"t{index:03d}" for index in range(4)]
+SHAPED = "shaped"
+"""The table that gets DDLs; it is written by them alone."""
+ROWS, PACE = 1_000, Pace(40, 1)
+TURNS = (
+    "ADD extra SMALLINT DEFAULT 1",
+    "MODIFY extra INT DEFAULT 1",
+    "RENAME COLUMN extra TO other",
+    "DROP other",
+)
+
+
+def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
+    """The whole of it. Ends this process when a table is not what MySQL holds."""
+    run, rng, lake = Run(), Random(given.seed), folder / "lake"
+    half = given.batches // 2
+    kills = set(rng.sample(range(2, half), min(given.kills, half // 4)))
+    with fresh_stack("endurance") as (stack, _):
+        fill(stack, [*TABLES, SHAPED], ROWS)
+        drain(stack, lake, "ingest", [], 0)
+        tables = {name: Written(born=ROWS) for name in TABLES}
+        traffic = Traffic(stack, lake, tables, statements(tables, ROWS))
+        stop = threading.Event()
+        writer = threading.Thread(target=traffic.write, args=(PACE, stop, [0]), daemon=True)
+        writer.start()
+        job, ledger, begun = _started(stack, lake), Ledger(str(lake)), time.monotonic()
+        newest = _newest(ledger)
+        first, looked, shaped = newest.batch_id, 0, 0
+        try:
+            while (done := newest.batch_id - first) < given.batches:
+                job.refuse_dead()
+                for entry in reversed(ledger.entries(1_000)):
+                    if entry.batch_id > newest.batch_id:
+                        run.batches.append(_said(entry, first))
+                newest = _newest(ledger)
+                if done // given.ddl_every > shaped:
+                    _shape(stack, shaped)
+                    shaped += 1
+                if done // given.every > looked and run.batches:
+                    looked = done // given.every
+                    run.looks.append(_look(lake, job, run, done, given, begun))
+                    if looked % 4 == 0:
+                        print(
+                            f"batch {done}: {run.looks[-1]['seconds of a batch']:.3f} s", flush=True
+                        )
+                if due := {one for one in kills if one <= done}:
+                    kills -= due
+                    time.sleep(rng.uniform(0, 1))
+                    assert job.kill() == -signal.SIGKILL
+                    run.kills.append(done)
+                    job = _started(stack, lake)
+                time.sleep(0.05)
+        finally:
+            stop.set()
+            writer.join(60)
+            job.stop()
+        drain(stack, lake, "ingest", [], 0)
+        refuse_different(lake, {table: source_rows(stack, table) for table in [*TABLES, SHAPED]})
+    return run
+
+
+def _newest(ledger: Ledger) -> Entry:
+    newest = ledger.last()
+    assert newest is not None
+    return newest
+
+
+def _said(entry: Entry, first: int) -> dict[str, Any]:
+    return {
+        "batch": entry.batch_id - first,
+        "seconds": entry.seconds,
+        "stages": dict(entry.stages),
+        "changes": entry.changes,
+    }
+
+
+def _look(
+    lake: Path, job: Job, run: Run, done: int, given: argparse.Namespace, begun: float
+) -> dict[str, float]:
+    checkpoint = sum(one.is_file() for one in Path(checkpoint_path(str(lake))).rglob("*"))
+    last = median(one["seconds"] for one in run.batches[-given.every :])
+    return {
+        "batch": done,
+        "at": time.monotonic() - begun,
+        **watched.lake(lake, [*TABLES, SHAPED], ""),
+        "files of the checkpoint": checkpoint,
+        **watched.processes(job.process.pid),
+        "seconds of a batch": last,
+    }
+
+
+def _shape(stack: Stack, number: int) -> None:
+    """The next DDL, and changes after it."""
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE d.{SHAPED} {TURNS[number % len(TURNS)]}")
+        cursor.execute(f"UPDATE d.{SHAPED} SET changed = {number} WHERE id < 10")
+        connection.commit()
+
+
+def _started(stack: Stack, lake: Path) -> Job:
+    file = lake / "b.yaml"
+    pipeline(stack, file, lake, None)
+    content = yaml.safe_load(file.read_text())
+    content["spark"] = {"trigger_seconds": 0.05}
+    content["lake"] |= {"history_hours": 1, "history_versions": 100}
+    file.write_text(yaml.safe_dump(content))
+    return Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
