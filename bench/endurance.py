@@ -168,11 +168,13 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
                     flush=True,
                 )
                 _note(folder, run)
+        _note(folder, run)
         process.check()
         young = Process.start(folder / "young", given, env)
         turns(run, process, young)
         process.check()
         young.check()
+        _note(folder, run)
     finally:
         process.kill()
         if young is not None:
