@@ -111,6 +111,7 @@ def _look(
         "at": time.monotonic() - begun,
         **watched.lake(lake, [*TABLES, SHAPED], ""),
         "files of the checkpoint": checkpoint,
+        "MB of what the job says": sum(one.stat().st_size for one in lake.glob("job.log*")) / 1e6,
         **watched.processes(job.process.pid),
         "seconds of a batch": last,
     }
