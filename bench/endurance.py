@@ -19,12 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,7 +60,11 @@ def main() -> None:
     parser.add_argument("--ddl-every", type=int, default=150, help="batches")
     parser.add_argument("--every", type=int, default=25, help="batches from look to look")
     parser.add_argument("--clock", type=float, default=30, help="times as fast (lake)")
-    parser.add_argument("--folder", type=Path, help="where, and stays; else a temporary one")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where, and stays, and a run that was ended goes on there; else a temporary one",
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingest-endurance-") as name:
@@ -76,6 +82,8 @@ class Process:
     """One that applies batches when it is told to (``bench.ageing_lake``)."""
 
     popen: subprocess.Popen[str]
+    batches: int = 0
+    """That the lake had when it started."""
 
     @classmethod
     def start(cls, lake: Path, given: argparse.Namespace, env: Mapping[str, str]) -> Process:
@@ -93,8 +101,10 @@ class Process:
                 start_new_session=True,
             )
         process = cls(popen)
-        if not any(process._said(1)):
+        started = list(process._said(1))
+        if not started:
             sys.exit(f"it did not start: {log.name}")
+        process.batches = started[0]["started"]
         return process
 
     def go(self, batches: int) -> Iterator[dict[str, Any]]:
@@ -131,18 +141,20 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
     library, old = folder / "fast_clock.so", folder / "old"
     build = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(CLOCK), "-ldl"]
     subprocess.run(build, check=True)
+    run = so_far(folder)
     env = {
         "LD_PRELOAD": str(library),
         "FAST_CLOCK": str(given.clock),
-        "FAST_CLOCK_SINCE": str(time.time()),
+        "FAST_CLOCK_SINCE": str(run.since),
     }
-    rng, run = Random(given.seed), Run()
+    rng = Random(given.seed)
     half = given.batches // 2
     kills = set(rng.sample(range(2, half), min(given.kills, half // 4)))
-    begun, process = time.monotonic(), Process.start(old, given, env)
+    process = Process.start(old, given, env)
     young: Process | None = None
     try:
-        done = 0
+        done = process.batches
+        kills = {one for one in kills if one > done}
         while done < given.batches - MANY:
             some = min(given.every, given.batches - MANY - done)
             killer: threading.Timer | None = None
@@ -160,16 +172,17 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
                 continue
             look = watched.lake(old, TABLES, GROWING) | watched.processes(process.popen.pid)
             last = [one["seconds"] for one in run.batches[-some:]]
-            at = {"batch": done, "at": time.monotonic() - begun}
+            at = {"batch": done, "at": time.time() - run.since}
             run.looks.append({**at, **look, "seconds of a batch": median(last)})
-            if done % (20 * given.every) == 0:
+            if len(run.looks) % 8 == 0:
                 print(
-                    f"batch {done}: {median(last):.3f} s, {time.monotonic() - begun:.0f} s so far",
+                    f"batch {done}: {median(last):.3f} s, {time.time() - run.since:.0f} s so far",
                     flush=True,
                 )
                 _note(folder, run)
         _note(folder, run)
         process.check()
+        shutil.rmtree(folder / "young", ignore_errors=True)
         young = Process.start(folder / "young", given, env)
         turns(run, process, young)
         process.check()
@@ -195,6 +208,15 @@ def turns(run: Run, old: Process, young: Process) -> None:
                 took.setdefault(f"{who}, with upkeep", []).append(said["all"])
                 if who == "old":
                     run.took(said)
+
+
+def so_far(folder: Path) -> Run:
+    """What an earlier run in this folder had found when it was ended: this one goes on with it."""
+    file = folder / "so-far.json"
+    if not file.exists():
+        return Run()
+    found = json.loads(file.read_text())
+    return Run(**{**found, "upkeep": Counter(found["upkeep"])})
 
 
 def _note(folder: Path, run: Run) -> None:

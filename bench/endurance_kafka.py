@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import threading
 import time
@@ -50,7 +51,7 @@ def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
         stop = threading.Event()
         writer = threading.Thread(target=traffic.write, args=(PACE, stop, [0]), daemon=True)
         writer.start()
-        job, ledger, begun = _started(stack, lake), Ledger(str(lake)), time.monotonic()
+        job, ledger = _started(stack, lake), Ledger(str(lake))
         newest = _newest(ledger)
         first, looked, shaped = newest.batch_id, 0, 0
         try:
@@ -65,7 +66,7 @@ def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
                     shaped += 1
                 if done // given.every > looked and run.batches:
                     looked = done // given.every
-                    run.looks.append(_look(lake, job, run, done, given, begun))
+                    run.looks.append(_look(lake, job, run, done, given))
                     if looked % 4 == 0:
                         print(
                             f"batch {done}: {run.looks[-1]['seconds of a batch']:.3f} s", flush=True
@@ -101,14 +102,12 @@ def _said(entry: Entry, first: int) -> dict[str, Any]:
     }
 
 
-def _look(
-    lake: Path, job: Job, run: Run, done: int, given: argparse.Namespace, begun: float
-) -> dict[str, float]:
-    checkpoint = sum(one.is_file() for one in Path(checkpoint_path(str(lake))).rglob("*"))
+def _look(lake: Path, job: Job, run: Run, done: int, given: argparse.Namespace) -> dict[str, float]:
+    checkpoint = sum(len(names) for _, _, names in os.walk(checkpoint_path(str(lake))))
     last = median(one["seconds"] for one in run.batches[-given.every :])
     return {
         "batch": done,
-        "at": time.monotonic() - begun,
+        "at": time.time() - run.since,
         **watched.lake(lake, [*TABLES, SHAPED], ""),
         "files of the checkpoint": checkpoint,
         "MB of what the job says": sum(one.stat().st_size for one in lake.glob("job.log*")) / 1e6,

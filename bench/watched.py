@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -57,10 +60,11 @@ class Series:
 
 @dataclass
 class Run:
-    """What was noted. ``looks``: from outside; ``batches``: what the process said of each; ``turns``: seconds of old and young
+    """What was noted. ``since``: when it began, in seconds since 1970; ``looks``: from outside; ``batches``: what the process said of each; ``turns``: seconds of old and young
     batches that took turns; ``kills``: after which batch; ``upkeep``: how often what was done.
     """
 
+    since: float = field(default_factory=time.time)
     looks: list[dict[str, float]] = field(default_factory=list)
     batches: list[dict[str, Any]] = field(default_factory=list)
     turns: dict[str, list[float]] = field(default_factory=dict)
@@ -143,12 +147,12 @@ def _live(table: Path) -> list[int]:
 def _below(folder: Path, but: Path | None = None) -> tuple[list[int], list[int]]:
     """Bytes of its files: those outside of its log, those within."""
     data, log = list[int](), list[int]()
-    for file in folder.rglob("*"):
-        if but is not None and file.is_relative_to(but):
+    for at, _, names in os.walk(folder):  # which passes over folders that go meanwhile
+        there = Path(at)
+        if but is not None and there.is_relative_to(but):
             continue
-        try:
-            if file.is_file():
-                (log if "_delta_log" in file.parts else data).append(file.stat().st_size)
-        except FileNotFoundError:  # removed meanwhile
-            continue
+        for name in names:
+            with suppress(FileNotFoundError):
+                size = (there / name).stat().st_size
+                (log if "_delta_log" in there.parts else data).append(size)
     return data, log
