@@ -26,7 +26,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -141,7 +140,7 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
     library, old = folder / "fast_clock.so", folder / "old"
     build = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(CLOCK), "-ldl"]
     subprocess.run(build, check=True)
-    run = so_far(folder)
+    run = Run.so_far(folder)
     env = {
         "LD_PRELOAD": str(library),
         "FAST_CLOCK": str(given.clock),
@@ -179,15 +178,15 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
                     f"batch {done}: {median(last):.3f} s, {time.time() - run.since:.0f} s so far",
                     flush=True,
                 )
-                _note(folder, run)
-        _note(folder, run)
+                run.note(folder)
+        run.note(folder)
         process.check()
         shutil.rmtree(folder / "young", ignore_errors=True)
         young = Process.start(folder / "young", given, env)
         turns(run, process, young)
         process.check()
         young.check()
-        _note(folder, run)
+        run.note(folder)
     finally:
         process.kill()
         if young is not None:
@@ -208,20 +207,6 @@ def turns(run: Run, old: Process, young: Process) -> None:
                 took.setdefault(f"{who}, with upkeep", []).append(said["all"])
                 if who == "old":
                     run.took(said)
-
-
-def so_far(folder: Path) -> Run:
-    """What an earlier run in this folder had found when it was ended: this one goes on with it."""
-    file = folder / "so-far.json"
-    if not file.exists():
-        return Run()
-    found = json.loads(file.read_text())
-    return Run(**{**found, "upkeep": Counter(found["upkeep"])})
-
-
-def _note(folder: Path, run: Run) -> None:
-    """What was found so far, for whoever watches."""
-    (folder / "so-far.json").write_text(json.dumps(vars(run)))
 
 
 def warm(run: Run) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import closing
@@ -16,15 +17,18 @@ from typing import Any
 import yaml
 
 from bench import watched
-from bench.drains import drain, fill, pipeline, refuse_different, source_rows
+from bench.drains import drain, fill, pipeline
 from bench.freshness import Pace, Traffic, Written, statements
 from bench.stacks import fresh_stack
 from bench.watched import Run
+from ingest.config import pipeline_file
 from ingest.demo.job import Job
+from ingest.job import spark_session
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 from ingest.model.manifest import Entry
 from ingest.model.names import checkpoint_path
+from ingest.observe.audit import Audit
 
 TABLES = [f"t{index:03d}" for index in range(4)]
 SHAPED = "shaped"
@@ -82,9 +86,22 @@ def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
             stop.set()
             writer.join(60)
             job.stop()
+        run.note(folder)
         drain(stack, lake, "ingest", [], 0)
-        refuse_different(lake, {table: source_rows(stack, table) for table in [*TABLES, SHAPED]})
+        refuse_different(lake)
     return run
+
+
+def refuse_different(lake: Path) -> None:
+    """End when a lake does not hold what MySQL does, by the audit."""
+    there = pipeline_file.load(lake / "b.yaml")
+    spark = spark_session.for_pipeline(there, lake / "audit.log")
+    try:
+        verdict = Audit(there, spark, print, wait=120).execute()
+    finally:
+        spark.stop()
+    if not verdict.equal:
+        sys.exit(f"the lake is not what MySQL holds: {verdict.outcome}")
 
 
 def _newest(ledger: Ledger) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
@@ -20,6 +21,9 @@ from ingest.model.names import INTERNAL_FOLDER, manifest_path
 STEADY = 0.10
 """A figure that grows by no more than this part of its mean over the second half of a run is called bounded. What is written and
 removed in turns goes up and down by more than that, its line hardly."""
+
+
+NOTED = "so-far.json"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,18 @@ class Run:
         self.upkeep.update(one.pop("upkeep"))
         self.failed += one.pop("failed")
         self.batches.append(one)
+
+    def note(self, folder: Path) -> None:
+        """Write what was found so far, for whoever watches, and for a run that goes on with it."""
+        (folder / NOTED).write_text(json.dumps(vars(self)))
+
+    @classmethod
+    def so_far(cls, folder: Path) -> Run:
+        """What an earlier run in this folder had found when it was ended."""
+        if not (file := folder / NOTED).exists():
+            return cls()
+        found = json.loads(file.read_text())
+        return cls(**{**found, "upkeep": Counter(found["upkeep"])})
 
 
 def lake(folder: Path, tables: Sequence[str], growing: str) -> dict[str, float]:
