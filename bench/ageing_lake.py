@@ -1,6 +1,6 @@
 """A lake that a drawn history goes into, by the job's own ``Batches``, in a process that may be killed at any moment.
 
-    python -m bench.ageing_lake FOLDER --seed 7
+    LD_PRELOAD=moved_clock.so MOVED_CLOCK=FILE python -m bench.ageing_lake FOLDER --seed 7 --clock FILE --since 1767225600 --tick 12
 
 Goes on from what is in the folder. Reads from its input how many batches it is to apply, and says of each on its output, as a line
 of JSON, what it took; ``check`` instead of a number compares every table with the history. Ends with its input.
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
+import struct
 import sys
 import time
 from collections import Counter
@@ -29,6 +31,35 @@ from ingest.testing.lake import Lake, RecordLog
 
 SETTINGS: Mapping[str, Any] = {"history_hours": 1, "history_versions": 200}
 """Of the lake: the shortest that a pipeline file may say, nearly."""
+
+
+class Clock:
+    """The time of day of this process, which goes on by so many seconds with each batch, however long that takes (``moved_clock.c``).
+    ``file``: its steps; ``since``: when the first batch began, seconds since 1970.
+    """
+
+    _COUNT, _STEP = struct.Struct("=Q"), struct.Struct("=dd")
+
+    def __init__(self, file: Path, since: float, tick: float) -> None:
+        with file.open("r+b") as opened:
+            self._steps = mmap.mmap(opened.fileno(), 0)
+        self._since, self._tick = since, tick
+
+    @classmethod
+    def create(cls, file: Path, batches: int) -> None:
+        """With room for the steps of so many batches; what there is stays."""
+        with file.open("ab") as opened:
+            opened.truncate(cls._COUNT.size + 2 * batches * cls._STEP.size)
+
+    def after(self, batch: int) -> None:
+        """Move it on to where it is after this batch; never back."""
+        (count,) = self._COUNT.unpack_from(self._steps)
+        at = self._COUNT.size + count * self._STEP.size
+        by = self._STEP.unpack_from(self._steps, at - self._STEP.size)[1] if count else 0.0
+        now, wanted = time.time(), self._since + batch * self._tick
+        if wanted > now:
+            self._STEP.pack_into(self._steps, at, now - by, by + wanted - now)
+            self._COUNT.pack_into(self._steps, 0, count + 1)
 
 
 class Newest(RecordLog):
@@ -159,7 +190,11 @@ def run() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--ddl-every", type=int, default=150)
+    parser.add_argument("--clock", type=Path, required=True)
+    parser.add_argument("--since", type=float, required=True)
+    parser.add_argument("--tick", type=float, required=True)
     given = parser.parse_args()
+    clock = Clock(given.clock, given.since, given.tick)
     # Java goes by the machine's clock: Spark's own waits are by time of day.
     os.environ.pop("LD_PRELOAD", None)
     log = given.folder.with_name(f"{given.folder.name}.spark.log")
@@ -173,6 +208,7 @@ def run() -> None:
             continue
         for _ in range(int(line)):
             _say(lake.one())
+            clock.after(lake.history.number)
     spark.stop()
 
 

@@ -4,7 +4,7 @@
     PYTHONPATH=. .venv/bin/python -m bench.endurance --through kafka --batches 300
 
 ``--through lake``: a drawn history (``bench.long_history``) goes through the job's own batches into a lake of its own, in a process
-whose clock is ``--clock`` times as fast as the machine's, so that versions, logs and rows of the manifest become too old to be kept
+whose clock goes on by ``--tick`` seconds with each batch, so that versions, logs and rows of the manifest become too old to be kept
 again and again. It is killed at drawn moments in the first half; the second half is one process. The last batches take turns with those
 of a young lake in a process as young: a ratio of the two does not depend on what else the machine did hours ago.
 ``--through kafka``: a job as users start it, behind MySQL, Debezium and Kafka (``bench.endurance_kafka``), with the checkpoint of Spark's
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +35,12 @@ from statistics import median
 from typing import Any
 
 from bench import result_file, watched
+from bench.ageing_lake import Clock
 from bench.endurance_kafka import through_kafka
 from bench.long_history import GROWING, TABLES
 from bench.watched import Run, Series
 
-CLOCK = Path(__file__).with_name("fast_clock.c")
+CLOCK, LIBRARY = Path(__file__).with_name("moved_clock.c"), "moved_clock.so"
 WARM, MANY = 200, 100
 """Batches before the first warm ones, and how many are held against how many."""
 SOON = 0.5
@@ -58,7 +59,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10, help="in the first half")
     parser.add_argument("--ddl-every", type=int, default=150, help="batches")
     parser.add_argument("--every", type=int, default=25, help="batches from look to look")
-    parser.add_argument("--clock", type=float, default=30, help="times as fast (lake)")
+    parser.add_argument(
+        "--tick", type=float, default=12, help="seconds of its clock from batch to batch (lake)"
+    )
     parser.add_argument(
         "--folder",
         type=Path,
@@ -85,9 +88,20 @@ class Process:
     """That the lake had when it started."""
 
     @classmethod
-    def start(cls, lake: Path, given: argparse.Namespace, env: Mapping[str, str]) -> Process:
+    def start(cls, lake: Path, given: argparse.Namespace, since: float) -> Process:
         """It has started when it has said so."""
-        words = ["--seed", str(given.seed), "--ddl-every", str(given.ddl_every)]
+        clock = lake.with_name(f"{lake.name}.clock")
+        Clock.create(clock, given.batches)
+        words = [
+            "--seed",
+            str(given.seed),
+            "--ddl-every",
+            str(given.ddl_every),
+            "--clock",
+            str(clock),
+        ]
+        words += ["--since", str(since), "--tick", str(given.tick)]
+        library = str(lake.with_name(LIBRARY))
         command = [sys.executable, "-m", "bench.ageing_lake", str(lake), *words]
         with lake.with_name(f"{lake.name}.log").open("ab") as log:
             popen = subprocess.Popen(
@@ -95,7 +109,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **env},
+                env={**os.environ, "LD_PRELOAD": library, "MOVED_CLOCK": str(clock)},
                 text=True,
                 start_new_session=True,
             )
@@ -137,19 +151,14 @@ class Process:
 
 def through_lake(folder: Path, given: argparse.Namespace) -> Run:
     """The whole of it."""
-    library, old = folder / "fast_clock.so", folder / "old"
+    library, old = folder / LIBRARY, folder / "old"
     build = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(CLOCK), "-ldl"]
     subprocess.run(build, check=True)
     run = Run.so_far(folder)
-    env = {
-        "LD_PRELOAD": str(library),
-        "FAST_CLOCK": str(given.clock),
-        "FAST_CLOCK_SINCE": str(run.since),
-    }
     rng = Random(given.seed)
     half = given.batches // 2
     kills = set(rng.sample(range(2, half), min(given.kills, half // 4)))
-    process = Process.start(old, given, env)
+    process = Process.start(old, given, run.since)
     young: Process | None = None
     try:
         done = process.batches
@@ -167,7 +176,7 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
                     killer.start()
             if killer is not None:
                 killer.join()
-                process = Process.start(old, given, env)
+                process = Process.start(old, given, run.since)
                 continue
             look = watched.lake(old, TABLES, GROWING) | watched.processes(process.popen.pid)
             last = [one["seconds"] for one in run.batches[-some:]]
@@ -182,7 +191,8 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
         run.note(folder)
         process.check()
         shutil.rmtree(folder / "young", ignore_errors=True)
-        young = Process.start(folder / "young", given, env)
+        (folder / "young.clock").unlink(missing_ok=True)
+        young = Process.start(folder / "young", given, time.time())
         turns(run, process, young)
         process.check()
         young.check()

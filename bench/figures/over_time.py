@@ -85,7 +85,11 @@ def _title(found: Mapping[str, Any]) -> str:
 
 
 def _how(found: Mapping[str, Any]) -> str:
-    clock = f", a clock {found['clock']:g} times as fast" if found["through"] == "lake" else ""
+    clock = (
+        f", a clock that goes on by {found['tick']:g} s a batch"
+        if found["through"] == "lake"
+        else ""
+    )
     return (
         f"bench.endurance, seed {found['seed']}, {len(found['kills'])} kills (grey lines){clock}; "
         f"{found['at'][:10]} at {found['commit'][:7]}"
