@@ -38,7 +38,7 @@ from bench import result_file, watched
 from bench.ageing_lake import Clock
 from bench.endurance_kafka import through_kafka
 from bench.long_history import GROWING, TABLES
-from bench.watched import Run, Series
+from bench.watched import SECONDS, Run, Series
 
 CLOCK, LIBRARY = Path(__file__).with_name("moved_clock.c"), "moved_clock.so"
 WARM, MANY = 200, 100
@@ -181,7 +181,7 @@ def through_lake(folder: Path, given: argparse.Namespace) -> Run:
             look = watched.lake(old, TABLES, GROWING) | watched.processes(process.popen.pid)
             last = [one["seconds"] for one in run.batches[-some:]]
             at = {"batch": done, "at": time.time() - run.since}
-            run.looks.append({**at, **look, "seconds of a batch": median(last)})
+            run.looks.append({**at, **look, SECONDS: median(last)})
             if len(run.looks) % 8 == 0:
                 print(
                     f"batch {done}: {median(last):.3f} s, {time.time() - run.since:.0f} s so far",
@@ -245,7 +245,12 @@ def report(run: Run, given: argparse.Namespace) -> bool:
         ratio = medians["old"] / medians["young"]
         print(f"in turns with a young lake's: {ratio:.3f} x  {json.dumps(medians)}")
     result_file.write(given, "endurance", **vars(run))
-    grew = [one.name for one in found if not one.is_bounded and GROWING not in one.name]
+    # Seconds are held against a young lake's: how fast the machine is changes more by the hour. One table is meant to grow.
+    grew = [
+        one.name
+        for one in found
+        if not one.is_bounded and GROWING not in one.name and one.name != SECONDS
+    ]
     print(f"grew: {', '.join(grew) or 'nothing'}; {'slower' if ratio > SLOWER else 'not slower'}")
     return not grew and ratio <= SLOWER and not run.failed
 

@@ -20,7 +20,7 @@ from bench import watched
 from bench.drains import drain, fill, pipeline
 from bench.freshness import Pace, Traffic, Written, statements
 from bench.stacks import fresh_stack
-from bench.watched import Run
+from bench.watched import SECONDS, Run
 from ingest.config import pipeline_file
 from ingest.demo.job import Job
 from ingest.job import spark_session
@@ -72,9 +72,7 @@ def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
                     looked = done // given.every
                     run.looks.append(_look(lake, job, run, done, given))
                     if looked % 4 == 0:
-                        print(
-                            f"batch {done}: {run.looks[-1]['seconds of a batch']:.3f} s", flush=True
-                        )
+                        print(f"batch {done}: {run.looks[-1][SECONDS]:.3f} s", flush=True)
                 if due := {one for one in kills if one <= done}:
                     kills -= due
                     time.sleep(rng.uniform(0, 1))
@@ -129,7 +127,7 @@ def _look(lake: Path, job: Job, run: Run, done: int, given: argparse.Namespace) 
         "files of the checkpoint": checkpoint,
         "MB of what the job says": sum(one.stat().st_size for one in lake.glob("job.log*")) / 1e6,
         **watched.processes(job.process.pid),
-        "seconds of a batch": last,
+        SECONDS: last,
     }
 
 

@@ -23,7 +23,7 @@ STEADY = 0.10
 removed in turns goes up and down by more than that, its line hardly."""
 
 
-NOTED = "so-far.json"
+NOTED, SECONDS = "so-far.json", "seconds of a batch"
 
 
 @dataclass(frozen=True)
