@@ -33,6 +33,8 @@ from ingest.observe.audit import Audit
 TABLES = [f"t{index:03d}" for index in range(4)]
 SHAPED = "shaped"
 """The table that gets DDLs; it is written by them alone."""
+LOOKED_BACK = 20
+"""Batches that may come between two looks, without one being missed."""
 ROWS, PACE = 1_000, Pace(40, 1)
 TURNS = (
     "ADD extra SMALLINT DEFAULT 1",
@@ -61,10 +63,10 @@ def through_kafka(folder: Path, given: argparse.Namespace) -> Run:
         try:
             while (done := newest.batch_id - first) < given.batches:
                 job.refuse_dead()
-                for entry in reversed(ledger.entries(1_000)):
+                for entry in reversed(ledger.entries(LOOKED_BACK)):
                     if entry.batch_id > newest.batch_id:
                         run.batches.append(_said(entry, first))
-                newest = _newest(ledger)
+                        newest = entry
                 if done // given.ddl_every > shaped:
                     _shape(stack, shaped)
                     shaped += 1
@@ -123,7 +125,7 @@ def _look(lake: Path, job: Job, run: Run, done: int, given: argparse.Namespace) 
     return {
         "batch": done,
         "at": time.time() - run.since,
-        **watched.lake(lake, [*TABLES, SHAPED], ""),
+        **watched.lake(lake, [*TABLES, SHAPED]),
         "files of the checkpoint": checkpoint,
         "MB of what the job says": sum(one.stat().st_size for one in lake.glob("job.log*")) / 1e6,
         **watched.processes(job.process.pid),

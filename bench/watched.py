@@ -96,7 +96,7 @@ class Run:
         return cls(**{**found, "upkeep": Counter(found["upkeep"])})
 
 
-def lake(folder: Path, tables: Sequence[str], growing: str) -> dict[str, float]:
+def lake(folder: Path, tables: Sequence[str], growing: str | None = None) -> dict[str, float]:
     """Files and megabytes below a lake: ``tables`` below ``d``, all files of which are data, old versions too, or log. ``growing``:
     the one with ever more rows, whose live bytes are apart.
     """
@@ -120,7 +120,7 @@ def lake(folder: Path, tables: Sequence[str], growing: str) -> dict[str, float]:
         "live files of tables": live,
         "files of tables": files,
         "MB of live files": live_bytes / 1e6,
-        f"MB of live files of {growing}": growing_bytes / 1e6,
+        **({f"MB of live files of {growing}": growing_bytes / 1e6} if growing else {}),
         "MB of old versions": (held - live_bytes - growing_bytes) / 1e6,
         "files of tables' logs": logs,
         "live files of the manifest": len(_live(manifest)),
