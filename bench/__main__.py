@@ -21,6 +21,7 @@ BENCHES = {
     "idle": "What do tables that stand still add to a batch?",
     "manifest": "What does the ledger of batches cost as tables, batches and closed gaps grow?",
     "layout": "What do many small batches write, how do files lie then, what does a scan take?",
+    "endurance": "Does anything grow without bound, or become slower, over days of batches?",
     "reads": "How long does the driver take to read one table's part of a batch?",
     "parsers": "What does it take to notice a field that nobody expects, by hand or by a library?",
     "looks": "How long does a start look at the lake's tables?",
