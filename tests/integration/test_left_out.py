@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 
+
+@pytest.mark.long
 def test_a_row_of_another_image_leaves_its_table_out_until_the_next_run(cli, mysql):
     mysql.database("leftout")
     mysql.sql(
@@ -33,9 +36,11 @@ def test_a_row_of_another_image_leaves_its_table_out_until_the_next_run(cli, mys
     assert not equal
     found = {table["name"]: table["differences"] for table in verdict["tables"]}
     assert found["leftout.well"] == 0
-    for _ in range(2):  # the first one asks for the table, and may leave its rows to the next
+    for _ in range(5):  # a run to the end asks for the table, and leaves its rows to a later one
         done = cli.once(file)
         assert done.returncode == 0, done.stderr
-    equal, verdict = cli.audit(file)
+        equal, verdict = cli.audit(file)
+        if equal:
+            break
     assert equal, verdict
     assert json.loads(cli("status", str(file), "--json").stdout)["left_out"] == []

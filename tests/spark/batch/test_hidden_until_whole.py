@@ -22,7 +22,7 @@ from tests.conformance.targets import Crash, dying
 
 BAG = "d.bag"
 COLUMNS = {"a": "INT", "b": "VARCHAR(9)"}
-engines = pytest.mark.parametrize("engine", ["spark", "auto"])
+engines = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "auto"])
 
 
 class Retaken:

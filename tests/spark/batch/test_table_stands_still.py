@@ -24,8 +24,11 @@ SICK = "d.sick"
 COLUMNS = {"id": "INT", "v": "VARCHAR(20)"}
 ways = pytest.mark.parametrize(
     ("engine", "key"),
-    [("spark", ("id",)), ("delta-rs", ("id",)), ("delta-rs", ())],
-    ids=["by Spark", "by delta-rs", "without a key"],
+    [
+        pytest.param("spark", ("id",), id="by Spark", marks=pytest.mark.long),
+        pytest.param("delta-rs", ("id",), id="by delta-rs"),
+        pytest.param("delta-rs", (), id="without a key"),
+    ],
 )
 
 
