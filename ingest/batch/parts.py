@@ -65,9 +65,8 @@ class Parts:
             raise StaleCheckpointError
         if not filled(left):
             return None
-        if offset_ranges.grown(
-            newest, left
-        ):  # all of the old partitions' records come with the new one's
+        if offset_ranges.grown(newest, left):
+            # All of the old partitions' records come with the new one's.
             return Part(offset_ranges.with_drained(newest, left, self.log.ends), None)
         if records_of(left) > MUCH and not exact:
             ends = self.log.ends(sorted({topic for topic, _ in left}))

@@ -215,7 +215,6 @@ class Settling:
 
     def _is_applied(self, cleanup: Cleanup) -> bool:
         state = self._newest.tables.get(str(cleanup.table))
-        stands = (
-            state is not None and state.stopped
-        )  # nothing may be done to it, though nothing of it waits
-        return not stands and self._awaited.is_applied(cleanup, self._newest)
+        if state is not None and state.stopped:
+            return False  # nothing may be done to it, though nothing of it waits
+        return self._awaited.is_applied(cleanup, self._newest)
