@@ -28,7 +28,7 @@ TOGETHER = 500
 """Small rows in a statement."""
 
 LIMIT = 1.5 * 2**30
-"""Bytes that the job's Python, and its JVM, are to stay below (docs/limits.md)."""
+"""Bytes that the job's Python, and its JVM, are to stay below."""
 
 
 def main() -> None:
