@@ -1,4 +1,4 @@
-"""How much of what waits in Kafka one batch takes. Facts in, ranges out. Pure.
+"""How many of the records that wait in Kafka one batch takes (``offset_ranges.part`` shares them out). Facts in, a number out. Pure.
 
 Spark bounds a batch by records alone, and shares them out in proportion to what waits: next to a table with a million of them
 one with fifty gets a few. So a range of Spark's is applied in parts, each a batch of its own. A table with little gets all of it;

@@ -21,8 +21,7 @@ def give_back() -> None:
     gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
-        trim = getattr(
-            ctypes.CDLL(None), "malloc_trim", None
-        )  # glibc's; another C library has none
+        # glibc has it; another C library has none.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)

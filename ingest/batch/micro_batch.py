@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.batch import dropping, hidden_snapshots, parts, side_by_side
-from ingest.batch.batch_parts import Decided, Done
 from ingest.batch.batch_report import BatchReport
+from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.parts import Parts, Records
 from ingest.batch.readers import Reader
