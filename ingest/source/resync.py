@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from pymysql.cursors import Cursor
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
@@ -25,6 +26,7 @@ from ingest.lake.files.storage import Files, files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.epochs import newest_number
 from ingest.model.errors import Exit, IngestError
+from ingest.model.manifest import Entry
 from ingest.model.names import resync_path
 from ingest.model.position import Position
 from ingest.model.reasons import NO_KEY
@@ -68,11 +70,11 @@ def request(
         selects = {t: snapshot_select.statement(t, own[t]) for t in named if t in own}
         keys = {t: mysql.primary_key(cursor, t) for t in named}
         whys = {t: _why_blocking(keys[t], anew=anew or t in whole, marked=t in own) for t in named}
-        if joined or any(whys.values()):
-            mysql.rotate_log(cursor)
-        end = mysql.reached(cursor)
         epoch = newest_number(EpochRegistry(pipeline).known())
-        below = Position(epoch, end.file, end.pos)
+        places = [at for t in named for at in settled(newest, t)]
+        if joined or any(whys.values()) or is_quiet(places, _end(cursor, epoch)):
+            mysql.rotate_log(cursor)
+        below = _end(cursor, epoch)
         place = (notification_topic(pipeline), 0)
         heard = broker.end_offsets(pipeline, [place[0]]).get(place, 0)
         made = [
@@ -99,6 +101,28 @@ def request(
     blocking = any(one.blocks for one in made)
     requests.send([one for one in made if one.blocks or not (busy or blocking)])
     return made
+
+
+def _end(cursor: Cursor, epoch: int) -> Position:
+    end = mysql.reached(cursor)
+    return Position(epoch, end.file, end.pos)
+
+
+def settled(newest: Entry | None, table: TableId) -> list[Position]:
+    """Places of a table that rows must stand behind, to be taken and to close its gaps."""
+    state = newest.tables.get(str(table)) if newest else None
+    gaps = (
+        [gap.position for gap in newest.gaps if gap.of == table and gap.is_open] if newest else []
+    )
+    return [at for at in (state.floor if state else None, *gaps) if at]
+
+
+def is_quiet(places: Sequence[Position], end: Position) -> bool:
+    """True where nothing was written behind such a place. The rows of an incremental snapshot would then carry the place
+    of the last event before it (36 bytes before the end of the log was seen), be passed over as older ones, and be asked
+    for again without end.
+    """
+    return any(end <= at for at in places)
 
 
 def _why_blocking(key: tuple[str, ...], *, anew: bool, marked: bool) -> str:

@@ -189,6 +189,10 @@ def paused(
     return found
 
 
+_PLACE = 3
+"""Of a position: epoch, file and byte."""
+
+
 def _held(
     previous: Entry | None, waiting: Mapping[Place, int], topics: Mapping[str, str]
 ) -> dict[Place, int]:
@@ -225,13 +229,21 @@ def gaps(
         found.append(Gap(str(table), name, 0, end, end, reason, note.batch_id, position=at))
 
     for one in applied:
-        if one.unknown:
+        if one.unknown and not _taken_whole(facts[one.table]):
             reason = reasons.ONLY_MYSQL_KNOWS.of(what=" and ".join(one.unknown))
             add(one.table, reason, facts[one.table].high)
     for table, doubt in doubts.items():
         high = facts[table].high if table in facts else doubt.position
         add(table, doubt.reason, max(high, doubt.position))
     return tuple(found)
+
+
+def _taken_whole(found: TableFacts) -> bool:
+    """True where a snapshot of the table comes at its newest place, and so behind all DDLs that the batch has of it: what
+    they made of existing rows is in its rows. The definition that a snapshot begins with is such a DDL.
+    """
+    attempt, high = found.attempt, found.high
+    return attempt is not None and high.key()[:_PLACE] <= attempt.position.key()[:_PLACE]
 
 
 def without_old_gaps(entry: Entry, previous: Entry | None) -> Entry:

@@ -13,7 +13,7 @@ from ingest.changes.restarted_snapshots import (
     lost_rows,
     settled,
 )
-from ingest.lake.manifest.next_entry import table_states
+from ingest.lake.manifest.next_entry import Note, gaps, table_states
 from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
@@ -128,6 +128,27 @@ def test_what_waited_in_quarantine_begins_no_reading_of_a_table(held, replayed, 
     assert states["d.t"].reread == read(then)
     first = table_states(fresh, found, done, catalog(CREATE))
     assert first["d.t"].reread == read(replayed)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "high", "gap"),
+    [
+        (None, Position(1, 2, 700, part=1), True),
+        # The snapshot's own definition, which has a column that the lake's table had not.
+        (Position(1, 2, 700), Position(1, 2, 700, part=1), False),
+        (Position(1, 2, 700), Position(1, 2, 701, part=1), True),  # or a DDL that came behind it
+        (Position(1, 2, 700), Position(1, 2, 600, part=1), False),
+    ],
+)
+def test_what_a_ddl_made_of_rows_is_not_asked_of_mysql_where_a_snapshot_behind_it_brings_them(
+    attempt, high, gap
+):
+    found = facts(at(100), high)
+    found = replace(found, attempt=Attempt("run", attempt) if attempt else None)
+    note = Note(5, "c", {("p.d.t", 0): (3, 9)}, 0)
+    done = [Applied(T, STATE.path, 2, 1, unknown=("what rows hold in the new column 'c'",))]
+    made = gaps(None, {T: found}, done, note, lambda _: "p.d.t", {})
+    assert [one.position for one in made] == ([high] if gap else [])
 
 
 def test_what_was_read_before_a_gap_does_not_close_it():

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ingest.config.pipeline_file import parse
+from ingest.model.manifest import Gap, TableState
 from ingest.model.position import Position
+from ingest.model.topics import TableId
 from ingest.source import resync
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
+from tests.unit.start.test_start_decision import entry
 
 
 class Wire(Requests):
@@ -70,6 +73,37 @@ def wire(tmp_path):
 
 def complete(wire):
     return [one.table for one in wire.open() if wire.is_complete(one)]
+
+
+@pytest.mark.parametrize(
+    ("floor", "gap", "end", "quiet"),
+    [
+        (
+            Position(1, 2, 700, part=1),
+            None,
+            Position(1, 2, 700),
+            True,
+        ),  # a snapshot, and nothing since
+        (Position(1, 2, 700, part=1), None, Position(1, 2, 736), False),
+        (Position(0, 2, 900, part=1), None, Position(1, 2, 700), False),  # of an older log
+        (None, Position(1, 2, 700, part=1), Position(1, 2, 700), True),
+        (
+            None,
+            Position(1, 2, 669, part=1),
+            Position(1, 2, 700),
+            False,
+        ),  # a DDL ends behind its place
+        (None, None, Position(1, 2, 700), False),
+    ],
+)
+def test_rows_that_would_carry_a_place_of_before_get_a_binlog_file_of_their_own(
+    floor, gap, end, quiet
+):
+    gaps = (Gap("d.a", "p.d.a", 0, 9, 9, "a DDL", 3, position=gap), Gap("d.b", "t", 0, 9, 9, "", 3))
+    newest = entry(tables={"d.a": TableState("lake/d/a", 1, floor=floor)}, gaps=gaps)
+    places = resync.settled(newest, TableId("d", "a"))
+    assert resync.is_quiet(places, end) == quiet
+    assert not resync.is_quiet(resync.settled(None, TableId("d", "a")), end)
 
 
 def test_what_waits_is_asked_for_together_once_the_signal_before_is_done(wire):
