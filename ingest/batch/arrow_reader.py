@@ -49,8 +49,8 @@ def read(
     most: int | None = None,
 ) -> tuple[Reading, dict[str, str]]:
     """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
-    topic, of tables whose like can be read here; ``others``: of all others touched, why not. ``most``: bytes of records
-    after which no more are taken, and the batch ends (``Reading.cut``); None: all are.
+    topic, of tables whose like can be read here; ``others``: of all others touched, why not. ``most``: bytes of rows
+    after which no more records are taken, and the batch ends (``Reading.cut``); None: all are.
     """
     touched = filled(ranges)
     topics = {topic for topic, _ in touched}
@@ -66,7 +66,7 @@ def read(
                 return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
             if found.others.keys() >= topics:
                 return Reading(), found.others
-            if most is not None and found.taken >= most:
+            if most is not None and found.expected >= most:
                 enough.set()  # what has come of others is brought: thrown away each time, it would never be read
         if enough.is_set():
             cut = found.cut(wanted)
@@ -102,8 +102,9 @@ class _Found:
     previous: Entry | None
     others: dict[str, str]
     bytes: int = 0
-    taken: int = 0
-    """Bytes of records."""
+    """Of rows that were read."""
+    _of: int = 0
+    """Of the records that they were read from."""
     _ends: dict[Place, int] = field(default_factory=dict)
     """Where what was taken of each partition ends."""
     _whole: set[Place] = field(default_factory=set)
@@ -119,7 +120,6 @@ class _Found:
             if not part.num_rows:
                 self._whole.add(place)
             elif place[0] not in self.others:
-                self.taken += part.nbytes
                 self._ends[place] = part["offset"][-1].as_py() + 1
                 self._begun.append(_Begun(place, part.nbytes, pool.submit(self._read, place, part)))
         self.settle(AHEAD)
@@ -146,6 +146,15 @@ class _Found:
             self._newest[one.place] = piece.facts["high_water"] or self._newest.get(one.place)
             self._pieces.setdefault(one.place, []).append(piece)
             self.bytes += piece.rows.nbytes
+            self._of += one.bytes
+
+    @property
+    def expected(self) -> int:
+        """Bytes of rows, those among them that the records taken last will be, if they are like the ones before. Rows of a
+        few numbers are a tenth of their records, those of long texts nearly all of them.
+        """
+        rows = self.bytes / self._of if self._of else 1.0
+        return self.bytes + int(rows * sum(one.bytes for one in self._begun))
 
     def _read(self, place: Place, records: pa.Table) -> _Piece | str:
         layout, offsets = self.layouts[place[0]], records["offset"]

@@ -45,7 +45,7 @@ class Pace:
     _fits: int = _BEGINS_WITH
 
     def took(self, records: int, size: int, seconds: float) -> None:
-        """A part of so many records, with so many bytes of messages."""
+        """A part of so many records, which took so many bytes of memory."""
         if records <= 0:
             return
         self._bytes.append(size / records)
@@ -70,7 +70,7 @@ class Pace:
         return min(self._fits, most)
 
     def of_size(self, most: int) -> int:
-        """Records that have so many bytes, as far as those of the last parts tell; 2**31 before any is known."""
+        """Records that take so many bytes of memory, as far as those of the last parts tell; 2**31 before any is known."""
         largest = max(iter(self._bytes), default=0.0)
         return max(int(most / largest), 1) if largest else 2**31
 

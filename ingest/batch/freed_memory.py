@@ -13,7 +13,7 @@ import sys
 import pyarrow as pa
 
 LARGE = 16 * 2**20
-"""Bytes of messages from which on it is worth some milliseconds."""
+"""Bytes of rows from which on it is worth some milliseconds."""
 
 
 def give_back() -> None:

@@ -31,7 +31,7 @@ class StaleCheckpointError(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """``ranges``: what is to be applied; ``most``: bytes of messages at which a reader may stop before their end, None where
+    """``ranges``: what is to be applied; ``most``: bytes of rows at which a reader may stop before their end, None where
     it must not.
     """
 
@@ -81,7 +81,7 @@ class Parts:
 
     def took(self, entry: Entry, read: Ranges, size: int) -> None:
         """A part is published. ``read``: what of it was read, as what tables that stand still leave in Kafka is not; ``size``: bytes
-        of the messages in it.
+        that it took in memory (``Reading.held``).
         """
         self._at_end = frozenset(
             place

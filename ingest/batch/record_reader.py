@@ -54,7 +54,7 @@ class ReadRequest:
     table and position; ``aside``: by table, positions whose changes cannot be read. ``records``: exactly the records of
     these ranges (``record_stream.SCHEMA``), which nobody has computed yet; a reader may fetch them from the log instead.
     ``previous``: the manifest's newest row. ``waiting``: tables of which changes waited that are taken in now. ``late``:
-    all of it was late to Spark. ``most``: bytes of messages at which a reader that has them in memory may stop before the ranges'
+    all of it was late to Spark. ``most``: bytes of rows at which a reader that has them in memory may stop before the ranges'
     ends (``Reading.cut``); None where all is to be read.
     """
 
@@ -111,6 +111,7 @@ class Reading:
     left: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[TableId, Position] = field(default_factory=dict)
     cut: Mapping[Place, int] = field(default_factory=dict)
+    held: int = 0
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -130,7 +131,8 @@ class Reading:
         """Of changes that were read in the driver: none of them is passed over."""
         found = facts.values()
         changes, size = sum(one.changes for one in found), sum(one.bytes for one in found)
-        return cls(facts, Counts(changes, bytes=size), rows)
+        held = sum(one.nbytes for one in rows.values())
+        return cls(facts, Counts(changes, bytes=size), rows, held=held)
 
     def joined(self, other: Reading) -> Reading:
         """Both. Only one of them, the last reader's, has ``changes``."""
@@ -143,6 +145,7 @@ class Reading:
             (*self.ties, *other.ties),
             hidden=other.hidden,
             cut=self.cut,
+            held=self.held + other.held,
         )
 
 

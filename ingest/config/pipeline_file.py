@@ -212,8 +212,8 @@ class Spark(Settings):
     max_megabytes_per_batch: int = Field(
         64,
         ge=1,
-        description="Of their messages: a batch ends before it has more in memory. What Spark reads goes to its disk, and "
-        "is bounded by what the batches before were like.",
+        description="Of their rows: a batch ends once it has so many in memory. Of what Spark reads, which goes to its disk, "
+        "it is messages, as large as those of the batches before.",
     )
     parallel_tables: int = Field(
         2, ge=1, le=64, description="Tables of a batch that are committed side by side."

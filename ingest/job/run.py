@@ -38,7 +38,7 @@ from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
 from ingest.model.topics import TableId
 from ingest.observe.observer import Observer, observed
-from ingest.source import later_tables, mysql, resync, schema_history
+from ingest.source import later_tables, mysql, resync, resync_signal, schema_history
 from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
@@ -124,7 +124,7 @@ class Run:
         connector = Connector(self.pipeline)
         unknown, leave_out = self._expect_later(connector, captured)
         epochs = EpochRegistry(self.pipeline)
-        broker.ensure_topic(self.pipeline, resync.signal_topic(self.pipeline))
+        broker.ensure_topic(self.pipeline, resync_signal.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
         number = newest_number(epochs.known())

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pymysql.cursors import Cursor
 
 from ingest.config.pipeline_file import Pipeline
@@ -32,18 +32,15 @@ from ingest.model.position import Position
 from ingest.model.reasons import NO_KEY
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
-from ingest.source import later_tables, mysql
+from ingest.source import later_tables, mysql, resync_signal
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.left_out import LeftOut
-from ingest.source.resync_request import Kind, Request
+from ingest.source.resync_request import Request
+from ingest.source.resync_signal import collection, notification_topic
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one
 that was sent while it was away is lost."""
-
-
-_TOGETHER = ","
-"""Between the ids of the requests that one signal carries."""
 
 
 def request(
@@ -230,22 +227,7 @@ class Requests:
         """
         if not asked:
             return
-        topic = signal_topic(self.pipeline)
-        broker.ensure_topic(self.pipeline, topic)
-        producer = Producer(broker.connection(self.pipeline), logger=broker.Silent())
-        for blocks in sorted({one.blocks for one in asked}, reverse=True):
-            group = [one for one in asked if one.blocks == blocks]
-            kind: Kind = "BLOCKING" if blocks else "INCREMENTAL"
-            tables = sorted({_collection(one) for one in group})
-            selects = {name: s for one in group if (s := _select(one)) and (name := _listed(one))}
-            conditions = [{"data-collection": n, "filter": s} for n, s in selects.items()]
-            data: dict[str, Any] = {"data-collections": tables, "type": kind}
-            if conditions:
-                data["additional-conditions"] = conditions
-            name = _TOGETHER.join(one.id for one in group)
-            signal = {"id": name, "type": "execute-snapshot", "data": data}
-            producer.produce(topic, key=self.pipeline.name, value=json.dumps(signal))
-        producer.flush(10)
+        resync_signal.put(self.pipeline, asked)
         self._sent.update(dict.fromkeys((one.id for one in asked), time.monotonic()))
 
     def look(self) -> list[Request]:
@@ -317,26 +299,26 @@ class Requests:
         return self._sent.setdefault(one.id, now - max(0.0, time.time() - one.sent))
 
     def _is_started(self, one: Request) -> bool:
-        return one.id in self._started and (one.id, _collection(one)) not in self._failed
+        return one.id in self._started and (one.id, collection(one)) not in self._failed
 
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of the table."""
         if one.kind == "BLOCKING":
             return self._is_scanned(one)
-        return (one.id, _collection(one)) in self._completed
+        return (one.id, collection(one)) in self._completed
 
     def _is_scanned(self, one: Request) -> bool:
         """True once a blocking snapshot has read it since it was asked for, and its definition is kept."""
         return self._scanned_at(one) >= one.heard and one.id in self._kept
 
     def _scanned_at(self, one: Request) -> int:
-        return self._scanned.get(_collection(one), (-1, False))[0]
+        return self._scanned.get(collection(one), (-1, False))[0]
 
     def was_empty(self, one: Request) -> bool:
         """True when the connector has read all of the table and found no row."""
         if one.kind == "BLOCKING":
-            return self._scanned.get(_collection(one), (-1, False))[1]
-        return (one.id, _collection(one)) in self._empty
+            return self._scanned.get(collection(one), (-1, False))[1]
+        return (one.id, collection(one)) in self._empty
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -377,7 +359,7 @@ class Requests:
             return
         if said.get("aggregate_type") != "Incremental Snapshot":
             return
-        asked = said["id"].split(_TOGETHER)
+        asked = said["id"].split(resync_signal.TOGETHER)
         if said.get("type") == "STARTED":
             self._failed = {(one, table) for one, table in self._failed if one not in asked}
         self._started.update(asked)
@@ -394,29 +376,3 @@ class Requests:
 
     def _files(self) -> Files:
         return files_at(resync_path(self.pipeline.lake.path))
-
-
-def _collection(one: Request) -> str:
-    """The table as Debezium names it."""
-    table = TableId.parse(one.table)
-    return f"{table.database}.{table.name}"
-
-
-def _select(one: Request) -> str:
-    """What a blocking snapshot reads of it; empty for Debezium's own statement. For a definition alone no row."""
-    table = TableId.parse(one.table)
-    return snapshot_select.none(table) if one.untold else one.select
-
-
-def _listed(one: Request) -> str | None:
-    return snapshot_select.listed(TableId.parse(one.table))
-
-
-def signal_topic(pipeline: Pipeline) -> str:
-    """Where the connector listens."""
-    return f"{pipeline.name}-signal"
-
-
-def notification_topic(pipeline: Pipeline) -> str:
-    """Where the connector says how far a snapshot is."""
-    return f"{pipeline.name}-notification"

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.source import resync
+from ingest.source import resync_signal
 from ingest.source.connector import Connector, is_snapshotting
 from tests.kills.faults.act import another, command, expect, fault, said, stop
 from tests.kills.lab import Lab
@@ -82,7 +82,7 @@ def first_start_after_the_retention(lab: Lab) -> str:
     try:
         late.prepare()
         pipeline = late.pipeline()
-        broker.ensure_topic(pipeline, resync.signal_topic(pipeline))
+        broker.ensure_topic(pipeline, resync_signal.signal_topic(pipeline))
         command(late, "connector", "apply", str(late.file))
         topics = [f"late.late.{table}" for table in ("keyed", "bag")]
 
