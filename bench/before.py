@@ -1,6 +1,6 @@
 """Has anything become slower? An earlier commit and this checkout in turns, on one machine.
 
-    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5]
+    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync]
 
 Four figures, each of both sides in every round, the side that goes first changing from round to round:
 
@@ -41,6 +41,8 @@ from bench.stacks import fresh_stack
 from ingest.local.stack import Stack
 
 HERE = Path(__file__).parents[1]
+NO_SYNC = "--no-sync"
+"""What this takes, and the merges of a checkout that knows it."""
 NAMES = {
     "drain": "P1 drain",
     "merge": "P2 merge",
@@ -76,6 +78,9 @@ def main() -> None:
     parser.add_argument("revision", help="the earlier commit")
     parser.add_argument("--only", nargs="*", default=list(FIGURES), choices=FIGURES)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        NO_SYNC, dest="sync", action="store_false", help="nothing is made to outlast a power cut"
+    )
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
     parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
     parser.add_argument("--warm", type=float, default=30, help="seconds before them")
@@ -159,7 +164,7 @@ def drains(sides: list[Side], given: argparse.Namespace) -> Rounds:
 
         def one(side: Side) -> Took:
             at = folder / side.name
-            spent = drain(stack, at, "ingest", tables, 0, code=side.code)
+            spent = drain(stack, at, "ingest", tables, 0, code=side.code, sync=given.sync)
             refuse_different(at, wanted)
             shutil.rmtree(at)
             return Took(spent.wall, spent.cpu)
@@ -175,6 +180,8 @@ def merges(sides: list[Side], given: argparse.Namespace, size: str) -> Rounds:
         with tempfile.TemporaryDirectory(prefix="ingest-before-") as folder:
             result, log = Path(folder) / "result.json", Path(folder) / "log"
             words = [*command, "--rounds", "7", "--warm", "3", "--json", str(result)]
+            if not given.sync and NO_SYNC in (side.code / "bench" / "merges.py").read_text():
+                words.append(NO_SYNC)
             with log.open("wb") as output:
                 subprocess.run(
                     words, check=True, cwd=side.code, stdout=output, stderr=output,
@@ -195,14 +202,14 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         written = {name: Written(born=rows) for name in names}
         writes = statements(written, rows)
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code)
+            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=given.sync)
 
         def one(side: Side) -> Took:
             lake = folder / side.name
             for each in written.values():
                 each.table = None
                 each.unseen.clear()
-            with job(stack, lake, side) as process:
+            with job(stack, lake, side, sync=given.sync) as process:
                 traffic = Traffic(stack, lake, written, writes)
                 traffic.window(pace, given.warm)
                 before = tree_seconds(process.pid)
@@ -213,16 +220,16 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         found = in_turns(sides, given.rounds, one, "freshness")
         wanted = {name: source_rows(stack, name) for name in names}
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code)
+            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=given.sync)
             refuse_different(folder / side.name, wanted)
         return found
 
 
 @contextmanager
-def job(stack: Stack, lake: Path, side: Side) -> Iterator[psutil.Process]:
+def job(stack: Stack, lake: Path, side: Side, *, sync: bool) -> Iterator[psutil.Process]:
     """`ingest run` of a checkout, caught up with the log once it is yielded; ended by SIGTERM."""
     file = lake / "b.yaml"
-    pipeline(stack, file, lake, None)
+    pipeline(stack, file, lake, None, code=side.code, sync=sync)
     environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(side.code)}
     environment["INGEST_HOME"] = str(stack.home)
     command = [sys.executable, "-m", "ingest", "run", str(file), "--log", str(lake / "spark.log")]

@@ -34,7 +34,10 @@ from ingest.job.first_pipeline_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 
+HERE = Path(__file__).parents[1]
 WRITERS = 4
+WHOLE = 1_000_000_000
+"""Changes, and megabytes, of one batch that takes all there is."""
 CONTESTANTS = ("ingest", "ingest-limited", "stock", "stock-limited", "lean", "lean-limited")
 
 
@@ -113,14 +116,23 @@ def _line(who: str, spent: Spent, messages: int) -> str:
 
 
 def drain(
-    stack: Stack, at: Path, who: str, tables: list[str], limit: int, code: Path | None = None
+    stack: Stack,
+    at: Path,
+    who: str,
+    tables: list[str],
+    limit: int,
+    code: Path | None = None,
+    *,
+    sync: bool = True,
 ) -> Spent:
-    """One contestant's process from its start to its end. ``code``: another checkout, to run its code."""
+    """One contestant's process from its start to its end. ``code``: another checkout, to run its code; ``sync``: ours
+    makes each batch outlast a power cut.
+    """
     at.mkdir(parents=True, exist_ok=True)
     environment = {"INGEST_HOME": str(stack.home)}
     if who.startswith("ingest"):
         file = at / "b.yaml"
-        pipeline(stack, file, at, limit or 1_000_000_000)
+        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync)
         command = ["-m", "ingest", "run", str(file), "--once", "--log", str(at / "spark.log")]
     else:
         contestant = who.removesuffix("-limited")
@@ -129,8 +141,18 @@ def drain(
     return by_command([sys.executable, *command], at, environment, code)
 
 
-def pipeline(stack: Stack, file: Path, lake: Path, limit: int | None) -> None:
-    """What a user's file says, but for the size of a batch."""
+def pipeline(
+    stack: Stack,
+    file: Path,
+    lake: Path,
+    limit: int | None,
+    *,
+    code: Path | None = None,
+    sync: bool = True,
+) -> None:
+    """What a user's file says, but for the size of a batch and what outlasts a power cut. ``code``: a checkout that may be
+    older than some settings.
+    """
     mysql, kafka, connect = stack.mysql(), stack.kafka(), stack.connect()
     source = f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}"
     secret = mysql.secret(PIPELINE)
@@ -139,6 +161,11 @@ def pipeline(stack: Stack, file: Path, lake: Path, limit: int | None) -> None:
     write(first, file, stack.home, force=True)
     content = yaml.safe_load(file.read_text())
     content["spark"] = {"max_changes_per_batch": limit} if limit else {}
+    knows = ((code or HERE) / "ingest" / "config" / "pipeline_file.py").read_text()
+    if limit == WHOLE and "max_megabytes_per_batch" in knows:
+        content["spark"]["max_megabytes_per_batch"] = WHOLE
+    if not sync and "sync: bool" in knows:
+        content["lake"]["sync"] = False
     file.write_text(yaml.safe_dump(content))
 
 

@@ -24,6 +24,7 @@ from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lea
 from bench.spent import cpu_seconds, medians
 from bench.stacks import fresh_spark
 from bench.workload import Workload, rows_in_order
+from ingest.lake.files import durability
 
 
 def main() -> None:
@@ -37,8 +38,12 @@ def main() -> None:
         action="store_true",
         help="the hand-written job computes its winners before the MERGE, so that this alone is timed",
     )
+    parser.add_argument(
+        "--no-sync", dest="sync", action="store_false", help="ours does not outlast a power cut"
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
+    durability.switch(on=given.sync)
     with fresh_spark() as (spark, folder):
         work = Workload(given.tables, given.rows, given.changes)
         makers: dict[str, Callable[[Path], Contestant]] = {
