@@ -119,9 +119,15 @@ def beside(
             if not begun and newest and newest.batch_id > before.batch_id:
                 begun = time.monotonic()
                 writer.start()
-            ages += look(lake, traffic.tables)
+            ages += look(lake / "d", traffic.tables)
             time.sleep(0.05)
         took = time.monotonic() - begun
+        stop.set()
+        writer.join()
+        while any(one.unseen for one in traffic.tables.values()):  # what waited longest counts, too
+            job.refuse_dead()
+            ages += look(lake / "d", traffic.tables)
+            time.sleep(0.05)
     finally:
         stop.set()
         if writer.is_alive():
