@@ -118,6 +118,8 @@ def beside(
             newest = ledger.last()
             if not begun and newest and newest.batch_id > before.batch_id:
                 begun = time.monotonic()
+                for one in traffic.tables.values():
+                    one.unseen.clear()  # of before the flood
                 writer.start()
             ages += look(lake / "d", traffic.tables)
             time.sleep(0.05)
