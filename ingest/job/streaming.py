@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
+from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
 from ingest.job.stream_guard import StreamGuard
@@ -30,9 +31,11 @@ from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.ports import Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
+from ingest.lake.engines.engine_choice import collects
 from ingest.lake.files.storage import Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import reasons
+from ingest.model.epochs import Epoch
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Entry
@@ -82,6 +85,7 @@ class Streaming:
     """Batches of the newest query."""
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
+    _rehearsal: Rehearsal | None = None
 
     def __post_init__(self) -> None:
         self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
@@ -114,6 +118,8 @@ class Streaming:
             published=self.observer.published,
         )
         self.observer.resumed(batches.newest)
+        if self._rehearsal is None or not self._rehearsal.has_begun:
+            self._rehearsal = self._to_rehearse(log, epochs)
         try:
             start, facts = mended(
                 self.spark,
@@ -144,9 +150,25 @@ class Streaming:
                     )
             return ended
         finally:
-            for part in (batches, log, schemas, requests):
+            closing = (part.close for part in (batches, log, schemas, requests))
+            for close in (*([self._rehearsal.close] if self._rehearsal else []), *closing):
                 with suppress(Exception):  # how a client leaves hides nothing that ended the query
-                    part.close()
+                    close()
+
+    def _to_rehearse(self, log: KafkaLog, epochs: Sequence[Epoch]) -> Rehearsal | None:
+        """Where Spark reads what is odd alone, and a run goes on; None else."""
+        spark, lake = self.pipeline.spark, self.pipeline.lake.path
+        short = self.once or self.only_replay
+        if short or self.pipeline.dedup.keeps_state or not collects(spark.merge_engine, lake):
+            return None
+        return Rehearsal(self.spark, self.pipeline, log, epochs, self.committer)
+
+    def _rehearse(self, batches: Batches) -> None:
+        if self._rehearsal is None or not self._rehearsal.is_due or batches.newest is None:
+            return
+        if ranges := newest_records(batches.newest):
+            note = replace(batches.note(), ranges=ranges)
+            self._rehearsal.begin(batches.definitions.in_force(note, batches.newest))
 
     def _upgrade(self, schemas: Schemas) -> Upgrade:
         possible = partial(resync.is_possible, self.pipeline)
@@ -284,6 +306,7 @@ class Streaming:
         except IngestError as failure:
             if not failure.may_pass:  # a server is away: nothing depends on when
                 raise
+        self._rehearse(batches)
 
 
 def _end(query: StreamingQuery) -> None:

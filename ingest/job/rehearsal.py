@@ -1,0 +1,122 @@
+"""Spark's reading of changes, rehearsed.
+
+What the driver's reader leaves (an odd value, a DDL in the backlog, a table without a key) Spark reads, and the whole batch waits
+for it. The first time in a process Java loads some thousand classes for that and compiles them, which takes as long as many
+batches: all tables stood still for it, hours after the start, for one value of one table. So Spark reads some of the newest
+records once more while nobody waits, as it would if they were odd, and all of it is thrown away.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.batch.record_reader import ReaderJob, ReadRequest
+from ingest.batch.spark_reader import SparkReader
+from ingest.batch.stage_times import Stopwatch
+from ingest.batch.step_cutter import StepCutter
+from ingest.batch.table_definitions import InForce
+from ingest.config.pipeline_file import Pipeline
+from ingest.kafka.ports import Log
+from ingest.lake.delta.commit import Committer
+from ingest.lake.engines import collected_changes
+from ingest.lake.quarantine.held_back import HeldBack, rejected
+from ingest.model.epochs import Epoch
+from ingest.model.manifest import Entry, Place
+from ingest.model.names import join, scratch_of
+
+AFTER = 30.0
+"""Seconds of a query before it, in which Java compiles what each batch needs. Shorter runs need none."""
+_RECORDS = 20
+"""Few, as it is their plans that take time. Of a transaction's end an offset is spent without a record."""
+_GROUP = "rehearsal"
+
+
+def newest_records(newest: Entry) -> dict[Place, tuple[int, int]]:
+    """Of one topic partition whose changes were applied; none where no change was."""
+    applied = (place for place, mark in newest.high_water.items() if mark.position)
+    end = {place: newest.ends.get(place, 0) for place in applied}
+    place = max(end, key=lambda one: (end[one], one), default=None)
+    return {place: (max(end[place] - _RECORDS, 0), end[place])} if place and end[place] else {}
+
+
+@dataclass
+class Rehearsal:
+    """One for each query. ``log`` and ``epochs``: as batches have them."""
+
+    session: SparkSession
+    pipeline: Pipeline
+    log: Log
+    epochs: Sequence[Epoch]
+    committer: Committer
+    _since: float = field(default_factory=time.monotonic)
+    _thread: threading.Thread | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Once, after a while."""
+        return self._thread is None and time.monotonic() - self._since > AFTER
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether another query of the same process needs none."""
+        return self._thread is not None
+
+    def begin(self, seen: InForce) -> None:
+        """In a thread of its own; batches go on beside it. ``seen``: the records, and what they are read by."""
+        self._thread = threading.Thread(target=self._run, args=(seen,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give it up, where it is not over."""
+        if self._thread is not None and self._thread.is_alive():
+            self.session.sparkContext.cancelJobGroup(_GROUP)
+            self._thread.join(5)
+
+    def _run(self, seen: InForce) -> None:
+        context = self.session.sparkContext
+        # What fails here fails again where it counts, and is said there.
+        with suppress(Exception), ThreadPoolExecutor(1) as pool:
+            context.setJobGroup(_GROUP, "the reading of odd changes, rehearsed")
+            pool.submit(context.setJobGroup, _GROUP, "the same").result()
+            self.read(seen, pool)
+
+    def read(self, seen: InForce, pool: ThreadPoolExecutor) -> int:
+        """What a batch of Spark's does until it knows what to set aside, and a table such as the quarantine written. Returns of
+        how many tables.
+        """
+        held = HeldBack(self.session, self.pipeline.lake.path, self.committer)
+        reader = SparkReader(
+            ReaderJob(self.pipeline, self.log, pool, self.epochs, held, collects=True)
+        )
+        cutter = StepCutter(self.pipeline, self.session)
+        records = self.log.read(seen.note.ranges)
+        try:
+            # Without the manifest's row, by which all of it was applied and would be passed over.
+            request = ReadRequest(seen.note, seen.catalog, seen.aside, records, None)
+            read, _ = reader.read(request, Stopwatch())
+            tables = cutter.prepare(read.fresh, {}, read.facts, seen.catalog, None)
+            assert read.fresh is not None
+            collected_changes.look(read.fresh, tables, pool, collect=True)
+            nothing = rejected(read.fresh, tables, seen.note.batch_id).filter(F.col("offset") < 0)
+            self._write(nothing)
+        finally:
+            for table in cutter.prepared:
+                table.release()
+            reader.release()
+        return len(tables)
+
+    def _write(self, rows: DataFrame) -> None:
+        folder = join(scratch_of(self.pipeline.lake.path, self.committer.term), _GROUP)
+        try:
+            rows.write.format("delta").mode("append").save(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
