@@ -119,9 +119,10 @@ def beside(
             if not begun and newest and newest.batch_id > before.batch_id:
                 begun = time.monotonic()
                 for one in traffic.tables.values():
-                    one.unseen.clear()  # of before the flood
+                    one.unseen.clear()
                 writer.start()
-            ages += look(lake / "d", traffic.tables)
+            seen = look(lake / "d", traffic.tables)
+            ages += seen if begun else []  # what was written before waited for the job to start
             time.sleep(0.05)
         took = time.monotonic() - begun
         stop.set()
