@@ -23,11 +23,11 @@ FRESH_FOR = 60.0
 MUCH = 5_000
 """Records for which others may have to wait."""
 
-_LITTLE = 1_000
-"""Records of a part that takes as long as one with next to nothing."""
+_LITTLE = 4_000
+"""Records of a part that takes about as long as one with next to nothing in it (some hundredths of a second more)."""
 
 _LEAST = 2_000
-"""Records that any part has room for: more than little, so that how long they take is learnt."""
+"""Records that any part has room for. No more than little: where parts take long whatever is in them, the least ones show it."""
 
 _BEGINS_WITH = 10_000
 """Records of a part while somebody waits, before any has shown how long they take."""
@@ -43,14 +43,19 @@ class Pace:
     _little: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _bytes: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _fits: int = _BEGINS_WITH
+    _is_first: bool = True
 
     def took(self, records: int, size: int, seconds: float) -> None:
         """A part of so many records, which took so many bytes of memory."""
         if records <= 0:
             return
         self._bytes.append(size / records)
-        if records <= _LITTLE:
+        # Of a run's first part it is not the records that take long: it took 0.5 s, and a flood's parts a second each until a later one
+        # with as little in it had shown better.
+        is_first, self._is_first = self._is_first, False
+        if records <= _LITTLE and not is_first:
             self._little.append(seconds)
+        if records < _LEAST:
             return
         # What such a part could have held, at most twice as much: a small one tells little of a large one. One that was slow by
         # chance (the first of a run) is made up for within some parts.

@@ -84,3 +84,11 @@ def test_one_huge_record_makes_the_next_parts_small_until_it_is_forgotten():
     for _ in range(16):
         pace.took(1_000, 600_000, 0.2)
     assert pace.of_size(2**27) > 200_000
+
+
+def test_the_first_part_of_a_run_says_nothing_of_how_long_one_takes_with_nothing_in_it():
+    pace = Pace()
+    pace.took(35, 20_000, 0.49)
+    assert pace.allowed == TARGET
+    pace.took(35, 20_000, 0.4)
+    assert pace.allowed == 0.8
