@@ -50,9 +50,12 @@ class DriverReader:
         why = special(note, late=request.late, keeps_state=self._pipeline.dedup.keeps_state)
         if not self._job.collects:
             why = ""
-        elif why is None:
-            topics, why = topics & self._job.held.topics(note.batch_id), reasons.KEY_WAITS.of()
-        return dict.fromkeys(topics, why)
+        if why is not None:
+            return dict.fromkeys(topics, why)
+        waits = self._job.held.topics(note.batch_id)
+        paused = {self._pipeline.topic(TableId.parse(name)) for name in note.paused}
+        left = dict.fromkeys(topics & waits, reasons.KEY_WAITS.of())
+        return left | dict.fromkeys(topics & paused, reasons.PAUSED.of())
 
     def _plain(
         self, request: ReadRequest, plain: set[str], left: Mapping[str, str]
@@ -132,8 +135,6 @@ def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
         return reasons.ALL_LATE.of()
     if keeps_state:
         return reasons.REMEMBERED.of()
-    if note.paused:
-        return reasons.PAUSED.of()
     return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
 
 

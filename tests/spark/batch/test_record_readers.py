@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from pyspark.sql import functions as F
@@ -14,7 +15,10 @@ from ingest.batch.stage_times import Stopwatch
 from ingest.batch.table_definitions import Definitions
 from ingest.lake.delta.commit import Committer
 from ingest.lake.quarantine.held_back import HeldBack
+from ingest.model import reasons
+from ingest.model.position import Position
 from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
 
@@ -91,3 +95,13 @@ def test_a_reader_that_has_to_leave_all_of_it_does_not_try(asked):
     assert found is None
     assert left == dict.fromkeys(request.topics, "all of it came late to Spark")
     assert watch.stages == {}
+
+
+def test_a_table_that_stands_before_a_ddl_leaves_no_other_to_spark(asked):
+    job, request = asked
+    paused = {"d.two": Position(0, 1, 1)}
+    request = plain(request, job)
+    request = replace(request, note=replace(request.note, paused=paused))
+    read, left = DriverReader(job).read(request, Stopwatch())
+    assert sorted(map(str, read.facts)) == ["d.one"]
+    assert left == {job.pipeline.topic(TableId("d", "two")): reasons.PAUSED.of()}
