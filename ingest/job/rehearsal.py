@@ -24,11 +24,12 @@ from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_definitions import InForce
+from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log
-from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import collected_changes
-from ingest.lake.quarantine.held_back import HeldBack, rejected
+from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import join, scratch_of
@@ -90,9 +91,7 @@ class Rehearsal:
             self.read(seen, pool)
 
     def read(self, seen: InForce, pool: ThreadPoolExecutor) -> int:
-        """What a batch of Spark's does until it knows what to set aside, and a table such as the quarantine written. Returns of
-        how many tables.
-        """
+        """What a batch of Spark's does until all that is odd in it is set aside. Returns how many changes."""
         held = HeldBack(self.session, self.pipeline.lake.path, self.committer)
         reader = SparkReader(
             ReaderJob(self.pipeline, self.log, pool, self.epochs, held, collects=True)
@@ -105,18 +104,19 @@ class Rehearsal:
             read, _ = reader.read(request, Stopwatch())
             tables = cutter.prepare(read.fresh, {}, read.facts, seen.catalog, None)
             assert read.fresh is not None
+            assert read.changes is not None
             collected_changes.look(read.fresh, tables, pool, collect=True)
-            nothing = rejected(read.fresh, tables, seen.note.batch_id).filter(F.col("offset") < 0)
-            self._write(nothing)
+            return self._set_aside(read.changes.withColumn("reason", F.lit(_GROUP)), tables)
         finally:
             for table in cutter.prepared:
                 table.release()
             reader.release()
-        return len(tables)
 
-    def _write(self, rows: DataFrame) -> None:
+    def _set_aside(self, changes: DataFrame, tables: Sequence[TableBatch]) -> int:
+        """Into a quarantine of its own, which goes again."""
         folder = join(scratch_of(self.pipeline.lake.path, self.committer.term), _GROUP)
+        held = HeldBack(self.session, folder, Committer(self.committer.term))
         try:
-            rows.write.format("delta").mode("append").save(folder)
+            return held.take(changes, tables, 1, Identity(_GROUP, 1, 0))
         finally:
             shutil.rmtree(folder, ignore_errors=True)

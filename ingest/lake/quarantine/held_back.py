@@ -95,7 +95,7 @@ class HeldBack:
         if not count and earlier is None:
             return 0
         fresh = dedup.fresh(changes)
-        rejects = rejected(fresh, tables, identity.batch)
+        rejects = _rejects(fresh, tables, identity.batch)
         heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
         behind = quarantine_rows.without(quarantine_rows.behind(_readable(fresh), heads), rejects)
         behind = self._leave_out(behind, tables)
@@ -115,7 +115,7 @@ class HeldBack:
         """
         fresh = dedup.fresh(changes)
         others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
-        still = rejected(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
+        still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
         behind = self._leave_out(quarantine_rows.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
         settled = keep(
@@ -203,8 +203,7 @@ def replayable(
     return marked
 
 
-def rejected(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:
-    """The quarantine's rows of what cannot be read, and of what its table cannot hold."""
+def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> DataFrame:
     unread = quarantine_rows.rows(fresh.filter(F.col("reason").isNotNull()), batch_id)
     parts = [quarantine_rows.rows(part, batch_id) for table in tables for part in table.rejects()]
     return reduce(DataFrame.unionByName, parts, unread)

@@ -45,7 +45,7 @@ def test_what_was_applied_is_read_by_spark_once_more_and_leaves_nothing(lake):
     made, seen = begun(lake)
     before, newest = held(lake.path), lake.batches.newest
     with ThreadPoolExecutor(1) as pool:
-        assert made.read(seen, pool) == 1
+        assert made.read(seen, pool) == 20
     assert held(lake.path) == before
     assert lake.batches.newest == newest
 
