@@ -23,11 +23,10 @@ FRESH_FOR = 60.0
 MUCH = 5_000
 """Records for which others may have to wait."""
 
-_LITTLE = 4_000
-"""Records of a part that takes about as long as one with next to nothing in it (some hundredths of a second more)."""
-
 _LEAST = 2_000
-"""Records that any part has room for. No more than little: where parts take long whatever is in them, the least ones show it."""
+"""Records that any part has room for. One with no more takes about as long as one with next to nothing (some hundredths of a
+second more).
+"""
 
 _BEGINS_WITH = 10_000
 """Records of a part while somebody waits, before any has shown how long they take."""
@@ -53,7 +52,7 @@ class Pace:
         # Of a run's first part it is not the records that take long: it took 0.5 s, and a flood's parts a second each until a later one
         # with as little in it had shown better.
         is_first, self._is_first = self._is_first, False
-        if records <= _LITTLE and not is_first:
+        if records <= _LEAST and not is_first:
             self._little.append(seconds)
         if records < _LEAST:
             return
@@ -67,8 +66,7 @@ class Pace:
         """Seconds that a part may take while somebody waits. Where one with next to nothing in it takes longer than half of
         :data:`TARGET`, smaller ones help nobody: what its records add may be as much again, so that no more than half is lost.
         """
-        little = sorted(self._little)
-        return max(TARGET, 2 * little[len(little) // 2]) if little else TARGET
+        return max(TARGET, 2 * min(self._little, default=0.0))
 
     def fresh(self, most: int) -> int:
         """Records of a part while somebody waits for fresh changes; no more than ``most``."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,11 +24,11 @@ from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_definitions import InForce
-from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
-from ingest.kafka.ports import Log
-from ingest.lake.delta.commit import Committer, Identity
+from ingest.kafka.ports import Log, Ranges
+from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.engines import collected_changes
+from ingest.lake.files.location import local_folder
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place
@@ -36,8 +36,12 @@ from ingest.model.names import join, scratch_of
 
 AFTER = 30.0
 """Seconds of a query before it, in which Java compiles what each batch needs. Shorter runs need none."""
+AT_LAST = 300.0
+"""The same where one batch follows the other, so that there is no better moment."""
 _RECORDS = 20
 """Few, as it is their plans that take time. Of a transaction's end an offset is spent without a record."""
+_SMALL = 2**16
+"""Bytes of a record: some of many megabytes each would be a burden, and teach nothing more."""
 _GROUP = "rehearsal"
 
 
@@ -51,20 +55,23 @@ def newest_records(newest: Entry) -> dict[Place, tuple[int, int]]:
 
 @dataclass
 class Rehearsal:
-    """One for each query. ``log`` and ``epochs``: as batches have them."""
+    """One for each query. ``log`` and ``epochs``: as batches have them; ``records``: those of ranges, as ``log`` has them, for
+    another session: identity lives in a session, and batches commit meanwhile.
+    """
 
     session: SparkSession
     pipeline: Pipeline
     log: Log
+    records: Callable[[SparkSession, Ranges], DataFrame]
     epochs: Sequence[Epoch]
     committer: Committer
     _since: float = field(default_factory=time.monotonic)
     _thread: threading.Thread | None = None
 
-    @property
-    def is_due(self) -> bool:
-        """Once, after a while."""
-        return self._thread is None and time.monotonic() - self._since > AFTER
+    def is_due(self, *, idle: bool) -> bool:
+        """Once, after a while. ``idle``: no batch waits."""
+        waits = AFTER if idle else AT_LAST
+        return self._thread is None and time.monotonic() - self._since > waits
 
     @property
     def has_begun(self) -> bool:
@@ -92,12 +99,15 @@ class Rehearsal:
 
     def read(self, seen: InForce, pool: ThreadPoolExecutor) -> int:
         """What a batch of Spark's does until all that is odd in it is set aside. Returns how many changes."""
-        held = HeldBack(self.session, self.pipeline.lake.path, self.committer)
+        session = sibling(self.session)
+        folder = join(scratch_of(self.pipeline.lake.path, self.committer.term), _GROUP)
+        held = HeldBack(session, folder, Committer(self.committer.term))
         reader = SparkReader(
             ReaderJob(self.pipeline, self.log, pool, self.epochs, held, collects=True)
         )
-        cutter = StepCutter(self.pipeline, self.session)
-        records = self.log.read(seen.note.ranges)
+        cutter = StepCutter(self.pipeline, session)
+        records = self.records(session, seen.note.ranges)
+        records = records.filter(F.octet_length("value") < _SMALL)
         try:
             # Without the manifest's row, by which all of it was applied and would be passed over.
             request = ReadRequest(seen.note, seen.catalog, seen.aside, records, None)
@@ -106,17 +116,10 @@ class Rehearsal:
             assert read.fresh is not None
             assert read.changes is not None
             collected_changes.look(read.fresh, tables, pool, collect=True)
-            return self._set_aside(read.changes.withColumn("reason", F.lit(_GROUP)), tables)
+            odd = read.changes.withColumn("reason", F.lit(_GROUP))
+            return held.take(odd, tables, 1, Identity(_GROUP, 1))
         finally:
-            for table in cutter.prepared:
-                table.release()
-            reader.release()
-
-    def _set_aside(self, changes: DataFrame, tables: Sequence[TableBatch]) -> int:
-        """Into a quarantine of its own, which goes again."""
-        folder = join(scratch_of(self.pipeline.lake.path, self.committer.term), _GROUP)
-        held = HeldBack(self.session, folder, Committer(self.committer.term))
-        try:
-            return held.take(changes, tables, 1, Identity(_GROUP, 1, 0))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            for release in (held.release, reader.release, *(t.release for t in cutter.prepared)):
+                release()
+            if there := local_folder(folder):
+                shutil.rmtree(there, ignore_errors=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.batch.batch_report import BatchReport
@@ -28,7 +28,7 @@ from ingest.job.stream_guard import StreamGuard
 from ingest.job.wall_clock import ClockSetBackError, WallClock
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
-from ingest.kafka.ports import Schemas
+from ingest.kafka.ports import Ranges, Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import collects
@@ -161,14 +161,23 @@ class Streaming:
         short = self.once or self.only_replay
         if short or self.pipeline.dedup.keeps_state or not collects(spark.merge_engine, lake):
             return None
-        return Rehearsal(self.spark, self.pipeline, log, epochs, self.committer)
 
-    def _rehearse(self, batches: Batches) -> None:
-        if self._rehearsal is None or not self._rehearsal.is_due or batches.newest is None:
+        def records(session: SparkSession, ranges: Ranges) -> DataFrame:
+            return record_stream.range_(session, self.pipeline, ranges)
+
+        return Rehearsal(self.spark, self.pipeline, log, records, epochs, self.committer)
+
+    def _rehearse(self, batches: Batches, *, idle: bool) -> None:
+        mine = self._rehearsal
+        if mine is None or not mine.is_due(idle=idle):
             return
-        if ranges := newest_records(batches.newest):
+        newest = batches.newest
+        if newest is not None and (ranges := newest_records(newest)):
             note = replace(batches.note(), ranges=ranges)
-            self._rehearsal.begin(batches.definitions.in_force(note, batches.newest))
+            with suppress(
+                IngestError
+            ):  # what is wrong here the next batch says, or it has passed by then
+                mine.begin(batches.definitions.in_force(note, newest))
 
     def _upgrade(self, schemas: Schemas) -> Upgrade:
         possible = partial(resync.is_possible, self.pipeline)
@@ -289,6 +298,7 @@ class Streaming:
         with guard.between() as mine:
             if mine:
                 self._settle(batches)
+                self._rehearse(batches, idle=True)
 
     def behind_a_batch(self, batches: Batches) -> None:
         """What has become due by the batch; and what else has, where batches follow one another so closely that there is no
@@ -296,6 +306,7 @@ class Streaming:
         """
         if time.monotonic() - self._settled >= SETTLE_EVERY:
             self._settle(batches)
+            self._rehearse(batches, idle=False)
         else:
             batches.clean_up(None)
 
@@ -306,7 +317,6 @@ class Streaming:
         except IngestError as failure:
             if not failure.may_pass:  # a server is away: nothing depends on when
                 raise
-        self._rehearse(batches)
 
 
 def _end(query: StreamingQuery) -> None:

@@ -10,7 +10,7 @@ MERGE_ON_READ = "deletion-vectors"
 """Its modes, as the pipeline file and the manifest name them. The first is the engine's name, too."""
 
 MAX_BYTES = 256 * 2**20
-"""Of messages whose rows pass through the driver's memory at once, about as large again there."""
+"""Of rows that pass through the driver's memory at once, or of their messages where they are not there yet."""
 
 MAX_BYTES_WITHOUT_KEY = 8 * 2**20
 """The same for a table without a key, whose rows are numbered one by one."""

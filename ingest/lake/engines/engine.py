@@ -42,8 +42,8 @@ class EngineJob:
 @dataclass(frozen=True)
 class MergeSource:
     """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``row_images.typed``, none of
-    them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of
-    the messages.
+    them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of these
+    rows, else of the messages, whose rows would be about as large at most.
     """
 
     changes: Callable[[], DataFrame]

@@ -20,7 +20,7 @@ from ingest.schema.evolution import Profile
 @dataclass(frozen=True)
 class MergeFacts:
     """One table's MERGE in one batch. ``wanted``, ``profile``: as the pipeline file says. ``reachable``: by delta-rs.
-    ``bytes_of_changes``: their JSON. ``key``: Delta types of the key, empty for a table without one. ``table_rows``: as
+    ``bytes_of_changes``: as ``MergeSource`` has them. ``key``: Delta types of the key, empty for a table without one. ``table_rows``: as
     its files say. ``replaces``: whether rows of before go in the same commit.
     """
 

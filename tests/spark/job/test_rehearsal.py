@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from ingest.job import rehearsal
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.testing.lake import Lake
@@ -35,28 +37,46 @@ def held(folder: Path) -> set[str]:
 
 
 def begun(lake):
-    made = Rehearsal(lake.log.session, lake.pipeline, lake.log, (), Committer(1))
+    def records(session, ranges):
+        log = copy(lake.log)
+        log.session = session
+        return log.read(ranges)
+
+    made = Rehearsal(lake.log.session, lake.pipeline, lake.log, records, (), Committer(1))
     newest = lake.batches.newest
     note = replace(lake.batches.note(), ranges=newest_records(newest))
     return made, lake.batches.definitions.in_force(note, newest)
 
 
-def test_what_was_applied_is_read_by_spark_once_more_and_leaves_nothing(lake):
+def noting(identified, sessions):
+    def noted(table, *identity):
+        sessions.append(table.session)
+        return identified(table, *identity)
+
+    return noted
+
+
+def test_what_was_applied_is_read_by_spark_once_more_and_leaves_nothing(lake, monkeypatch):
     made, seen = begun(lake)
     before, newest = held(lake.path), lake.batches.newest
+    identities = []
+    monkeypatch.setattr(SparkTable, "identified", noting(SparkTable.identified, identities))
     with ThreadPoolExecutor(1) as pool:
         assert made.read(seen, pool) == 20
     assert held(lake.path) == before
     assert lake.batches.newest == newest
+    (session,) = identities
+    assert session is not lake.log.session, "in which batches commit"
 
 
 def test_it_is_due_once_after_a_while_and_a_failure_of_it_is_nobody_s(lake, monkeypatch):
     made, seen = begun(lake)
-    assert not made.is_due
+    assert not made.is_due(idle=True)
     monkeypatch.setattr(rehearsal, "AFTER", 0)
-    assert made.is_due
+    assert made.is_due(idle=True)
+    assert not made.is_due(idle=False), "while one batch follows the other it may wait"
     made.begin(replace(seen, note=replace(seen.note, ranges={("p.d.nobody", 0): (0, 9)})))
-    assert not made.is_due
+    assert not made.is_due(idle=True)
     until = time.monotonic() + 60
     while made._thread.is_alive() and time.monotonic() < until:
         time.sleep(0.1)

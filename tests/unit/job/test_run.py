@@ -22,6 +22,8 @@ from ingest.job.stream_guard import StreamGuard
 from ingest.job.streaming import SETTLE_EVERY, Streaming
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
+from ingest.model.start_facts import Note
+from tests.unit.start.test_start_decision import entry
 
 
 def streaming(**parts):
@@ -55,6 +57,21 @@ def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
         run.watch(query, StreamGuard(run.stop.is_set), SimpleNamespace())
     assert stopped == [1]
     assert not run.stop.is_set(), "the run would end in silence, as if asked to"
+
+
+def test_a_server_that_is_away_ends_no_run_by_what_is_only_a_rehearsal():
+    asked = []
+
+    def away(note, newest):
+        asked.append(note.ranges)
+        raise IngestError("E-KAFKA-AWAY", "Kafka is away.", remedy="start it.", may_pass=True)
+
+    run = streaming()
+    run._rehearsal = SimpleNamespace(is_due=lambda idle: idle, begin=asked.append)
+    definitions = SimpleNamespace(in_force=away)
+    batches = SimpleNamespace(newest=entry(), note=lambda: Note(4, "c"), definitions=definitions)
+    run._rehearse(batches, idle=True)
+    assert len(asked) == 1
 
 
 def test_what_is_due_between_batches_is_done_behind_one_where_they_never_pause(monkeypatch):
