@@ -174,9 +174,8 @@ class Streaming:
         newest = batches.newest
         if newest is not None and (ranges := newest_records(newest)):
             note = replace(batches.note(), ranges=ranges)
-            with suppress(
-                IngestError
-            ):  # what is wrong here the next batch says, or it has passed by then
+            # What is wrong here the next batch says, or it has passed by then.
+            with suppress(IngestError):
                 mine.begin(batches.definitions.in_force(note, newest))
 
     def _upgrade(self, schemas: Schemas) -> Upgrade:
