@@ -135,7 +135,7 @@ class _Found:
 
     def settle(self, but: int = 0) -> None:
         """Wait for what was taken, all but so many bytes of it."""
-        while sum(one.bytes for one in self._begun) > but:
+        while self._unread > but:
             one = self._begun.popleft()
             piece = one.future.result()
             if isinstance(piece, str):
@@ -154,7 +154,12 @@ class _Found:
         few numbers are a tenth of their records, those of long texts nearly all of them.
         """
         rows = self.bytes / self._of if self._of else 1.0
-        return self.bytes + int(rows * sum(one.bytes for one in self._begun))
+        return self.bytes + int(rows * self._unread)
+
+    @property
+    def _unread(self) -> int:
+        """Bytes of the records that are being read."""
+        return sum(one.bytes for one in self._begun)
 
     def _read(self, place: Place, records: pa.Table) -> _Piece | str:
         layout, offsets = self.layouts[place[0]], records["offset"]

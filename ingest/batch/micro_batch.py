@@ -198,7 +198,7 @@ class Batches:
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
-        self._parts.took(entry, request.note.up_to(read.cut).ranges, read.held)
+        self._parts.took(entry, request.note.up_to(read.cut).ranges, read.size)
         del read, decided, done  # no rows are held while tables are put in order
         self._follow_up(entry, seen.aside)
 

@@ -81,7 +81,7 @@ class Parts:
 
     def took(self, entry: Entry, read: Ranges, size: int) -> None:
         """A part is published. ``read``: what of it was read, as what tables that stand still leave in Kafka is not; ``size``: bytes
-        that it took in memory (``Reading.held``).
+        that it took in memory (``Reading.size``).
         """
         self._at_end = frozenset(
             place

@@ -100,7 +100,7 @@ class Reading:
     changes that were sent again, or are others at the same place. ``left``: topics that no reader but the last has read,
     each with why. ``hidden``: tables of which a snapshot begins that waits in Kafka until it is whole, with its place;
     nothing of theirs is in all the rest. ``cut``: partitions of which reading ended before the range does, and where: the rest
-    is another batch's.
+    is another batch's. ``size``: bytes of the rows that are in the driver, and of the messages that Spark has read.
     """
 
     facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Reading:
     left: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[TableId, Position] = field(default_factory=dict)
     cut: Mapping[Place, int] = field(default_factory=dict)
-    held: int = 0
+    size: int = 0
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -130,9 +130,9 @@ class Reading:
     ) -> Reading:
         """Of changes that were read in the driver: none of them is passed over."""
         found = facts.values()
-        changes, size = sum(one.changes for one in found), sum(one.bytes for one in found)
-        held = sum(one.nbytes for one in rows.values())
-        return cls(facts, Counts(changes, bytes=size), rows, held=held)
+        changes, messages = sum(one.changes for one in found), sum(one.bytes for one in found)
+        size = sum(one.nbytes for one in rows.values())
+        return cls(facts, Counts(changes, bytes=messages), rows, size=size)
 
     def joined(self, other: Reading) -> Reading:
         """Both. Only one of them, the last reader's, has ``changes``."""
@@ -145,7 +145,7 @@ class Reading:
             (*self.ties, *other.ties),
             hidden=other.hidden,
             cut=self.cut,
-            held=self.held + other.held,
+            size=self.size + other.size,
         )
 
 

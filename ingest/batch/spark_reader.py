@@ -40,7 +40,7 @@ class SparkReader:
         streamed = counts.passed_over or any(one.high_water for one in facts.values())
         looked = streamed or self._dedup.keeps_state
         ties = self._ties(changes, request) if looked else []
-        read = Reading(facts, counts, changes=changes, ties=ties, hidden=hidden, held=counts.bytes)
+        read = Reading(facts, counts, changes=changes, ties=ties, hidden=hidden, size=counts.bytes)
         return read, {}
 
     def release(self) -> None:

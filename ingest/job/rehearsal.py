@@ -55,7 +55,7 @@ def newest_records(newest: Entry) -> dict[Place, tuple[int, int]]:
 
 @dataclass
 class Rehearsal:
-    """One for each query. ``log`` and ``epochs``: as batches have them; ``records``: those of ranges, as ``log`` has them, for
+    """One for each query, but none after one that has begun. ``log`` and ``epochs``: as batches have them; ``records``: those of ranges, as ``log`` has them, for
     another session: identity lives in a session, and batches commit meanwhile.
     """
 

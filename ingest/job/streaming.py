@@ -150,8 +150,10 @@ class Streaming:
                     )
             return ended
         finally:
-            closing = (part.close for part in (batches, log, schemas, requests))
-            for close in (*([self._rehearsal.close] if self._rehearsal else []), *closing):
+            closes = [batches.close, log.close, schemas.close, requests.close]
+            if self._rehearsal:
+                closes.insert(0, self._rehearsal.close)
+            for close in closes:
                 with suppress(Exception):  # how a client leaves hides nothing that ended the query
                     close()
 

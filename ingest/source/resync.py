@@ -69,9 +69,10 @@ def request(
         whys = {t: _why_blocking(keys[t], anew=anew or t in whole, marked=t in own) for t in named}
         epoch = newest_number(EpochRegistry(pipeline).known())
         places = [at for t in named for at in settled(newest, t)]
-        if joined or any(whys.values()) or is_quiet(places, _end(cursor, epoch)):
-            mysql.rotate_log(cursor)
         below = _end(cursor, epoch)
+        if joined or any(whys.values()) or is_quiet(places, below):
+            mysql.rotate_log(cursor)
+            below = _end(cursor, epoch)
         place = (notification_topic(pipeline), 0)
         heard = broker.end_offsets(pipeline, [place[0]]).get(place, 0)
         made = [
@@ -108,10 +109,9 @@ def _end(cursor: Cursor, epoch: int) -> Position:
 def settled(newest: Entry | None, table: TableId) -> list[Position]:
     """Places of a table that rows must stand behind, to be taken and to close its gaps."""
     state = newest.tables.get(str(table)) if newest else None
-    gaps = (
-        [gap.position for gap in newest.gaps if gap.of == table and gap.is_open] if newest else []
-    )
-    return [at for at in (state.floor if state else None, *gaps) if at]
+    open_gaps = [gap for gap in newest.gaps if gap.is_open and gap.of == table] if newest else []
+    found = [state.floor if state else None, *(gap.position for gap in open_gaps)]
+    return [at for at in found if at]
 
 
 def is_quiet(places: Sequence[Position], end: Position) -> bool:

@@ -41,9 +41,8 @@ def test_thousands_of_truncates_with_rows_between_them_are_one_batch(spark, tmp_
     changes.append(insert(10**6, -2, "next", keyed=keyed))
     target = target_of(spark, tmp_path, changes, keyed=keyed)
     table = OneTable(target)
-    with patch.object(
-        parts, "MUCH", 10**6
-    ):  # where so much waits a batch takes what has come since, too
+    # Where so much waits a batch takes what has come since, too.
+    with patch.object(parts, "MUCH", 10**6):
         table.take([len(changes) - 1])
     left = {row(id=MANY - 1, v="a"): 1, row(id=-1, v="b"): 1}
     assert table.content() == left

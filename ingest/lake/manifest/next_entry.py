@@ -189,10 +189,6 @@ def paused(
     return found
 
 
-_PLACE = 3
-"""Of a position: epoch, file and byte."""
-
-
 def _held(
     previous: Entry | None, waiting: Mapping[Place, int], topics: Mapping[str, str]
 ) -> dict[Place, int]:
@@ -242,8 +238,10 @@ def _taken_whole(found: TableFacts) -> bool:
     """True where a snapshot of the table comes at its newest place, and so behind all DDLs that the batch has of it: what
     they made of existing rows is in its rows. The definition that a snapshot begins with is such a DDL.
     """
-    attempt, high = found.attempt, found.high
-    return attempt is not None and high.key()[:_PLACE] <= attempt.position.key()[:_PLACE]
+    if found.attempt is None:
+        return False
+    high, at = found.high, found.attempt.position
+    return (high.epoch, high.file, high.pos) <= (at.epoch, at.file, at.pos)
 
 
 def without_old_gaps(entry: Entry, previous: Entry | None) -> Entry:

@@ -78,21 +78,13 @@ def complete(wire):
 @pytest.mark.parametrize(
     ("floor", "gap", "end", "quiet"),
     [
-        (
-            Position(1, 2, 700, part=1),
-            None,
-            Position(1, 2, 700),
-            True,
-        ),  # a snapshot, and nothing since
+        # A snapshot, and nothing since.
+        (Position(1, 2, 700, part=1), None, Position(1, 2, 700), True),
         (Position(1, 2, 700, part=1), None, Position(1, 2, 736), False),
         (Position(0, 2, 900, part=1), None, Position(1, 2, 700), False),  # of an older log
         (None, Position(1, 2, 700, part=1), Position(1, 2, 700), True),
-        (
-            None,
-            Position(1, 2, 669, part=1),
-            Position(1, 2, 700),
-            False,
-        ),  # a DDL ends behind its place
+        # A DDL ends behind its place.
+        (None, Position(1, 2, 669, part=1), Position(1, 2, 700), False),
         (None, None, Position(1, 2, 700), False),
     ],
 )
