@@ -193,13 +193,13 @@ class Batches:
             )
             self.publish(entry, read.rows)
         finally:
-            for table in self._cutter.prepared:
-                table.release()
+            self._cutter.release()
             self._held.release()
             self._reader.release()
         reached("manifest_committed", note.batch_id)
         self._parts.took(entry, request.note.up_to(read.cut).ranges, read.size)
         del read, decided, done  # no rows are held while tables are put in order
+        self._parts.give_back()
         self._follow_up(entry, seen.aside)
 
     def _decide(self, seen: InForce, read: Reading) -> Decided:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ingest.batch import freed_memory
+from ingest.arrow import freed_memory
 from ingest.batch.batch_size import FRESH_FOR, MUCH, Pace, fresh
 from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Pipeline
@@ -57,9 +57,6 @@ class Parts:
         """The next part of a range of Spark's; None where all of it is published. ``exact``: it is not to reach beyond that range.
         Raises :class:`StaleCheckpointError`.
         """
-        if self._was_large:
-            freed_memory.give_back()
-            self._was_large = False
         left = offset_ranges.left(newest, ranges)
         if left is None:
             raise StaleCheckpointError
@@ -90,6 +87,12 @@ class Parts:
         )
         self.pace.took(records_of(filled(read)), size, entry.seconds)
         self._was_large = size >= freed_memory.LARGE
+
+    def give_back(self) -> None:
+        """What a large part has taken, once nobody holds it any more."""
+        if self._was_large:
+            freed_memory.give_back()
+            self._was_large = False
 
     def _limit(self) -> int:
         """Records."""

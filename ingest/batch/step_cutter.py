@@ -55,6 +55,12 @@ class StepCutter:
                 self.prepared.append(self._cut(readable, found, catalog, states))
         return self.prepared
 
+    def release(self) -> None:
+        """Free what the newest batch's tables have kept, their rows in the driver with it."""
+        for table in self.prepared:
+            table.release()
+        self.prepared = []
+
     def _cut_rows(
         self,
         rows: pa.Table,

@@ -119,7 +119,7 @@ class Rehearsal:
             odd = read.changes.withColumn("reason", F.lit(_GROUP))
             return held.take(odd, tables, 1, Identity(_GROUP, 1))
         finally:
-            for release in (held.release, reader.release, *(t.release for t in cutter.prepared)):
+            for release in (held.release, reader.release, cutter.release):
                 release()
             if there := local_folder(folder):
                 shutil.rmtree(there, ignore_errors=True)

@@ -25,6 +25,11 @@ from ingest.model.manifest import Place
 from ingest.model.offset_ranges import part
 from ingest.model.start_facts import KafkaFacts
 
+_MOST = 256
+"""MiB of records that are kept: what comes in the seconds of a start. With more of them Spark waits longer for a processor
+than the batch is shorter for.
+"""
+
 
 @dataclass
 class _Stretch:
@@ -113,7 +118,7 @@ class Ahead:
         self._found = {
             place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
         }
-        kept, most = 0, self._pipeline.spark.max_megabytes_per_batch * 2**20
+        kept, most = 0, min(self._pipeline.spark.max_megabytes_per_batch, _MOST) * 2**20
         for records in self._fetcher.records(ranges, self._enough):
             for place, piece in records.items():
                 if piece.num_rows:

@@ -7,11 +7,12 @@ of the real table takes the ones out and the others in: the very next version, w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
 
 from arro3.core import RecordBatch, Table
 from deltalake import DeltaTable, QueryBuilder
 
-from ingest.lake.delta import delta_log
+from ingest.lake.delta import delta_log, parquet_footers
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, write_new
 from ingest.lake.delta.delta_snapshot import LiveFile
@@ -28,6 +29,11 @@ def files(direct: DeltaRsTable, column: str | None) -> list[DataFile]:
         return []
     physical = state.physical(column) if column else ""
     return [_known(one, physical) for one in live]
+
+
+def unpacked(direct: DeltaRsTable, those: Sequence[DataFile]) -> dict[str, int]:
+    """Bytes of the rows of these files before they were compressed, by path. Raises ``OSError`` for one that is gone."""
+    return {one.path: parquet_footers.unpacked(direct.folder / unquote(one.path)) for one in those}
 
 
 def _known(file: LiveFile, column: str) -> DataFile:

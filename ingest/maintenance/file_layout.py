@@ -32,6 +32,11 @@ where it turns out not to help, nothing more."""
 MOST = 32 * 2**20
 """Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
 wrote are not too many either."""
+
+UNPACKED = 64 * 2**20
+"""Bytes of the rows that are written anew at a time, before they are compressed: sorted and written they take some five times that of
+memory. Rows of a text that repeats take a thirtieth of it on disk, so that :data:`MOST` alone would be a GiB of them.
+"""
 QUIET = 64
 """MERGEs after which a file that none of them marked a row of is written anew without those deleted before: changes
 have moved on, and who reads the table shall not pay for where they were."""
@@ -178,6 +183,26 @@ def choose(files: Sequence[DataFile], written: Written) -> Rewrite | None:
         return Rewrite(_together(worn, most) or (worn[0],), wanted, False)
     small = _together([one for one in files if 2 * one.rows < wanted and not one.hot], most)
     return Rewrite(small, wanted, False) if len(small) >= MANY_SMALL else None
+
+
+def unpacked_within(
+    rewrite: Rewrite, unpacked: Mapping[str, int], most: int = UNPACKED
+) -> Rewrite | None:
+    """The same, or those of its files whose rows fit into memory together: they are sorted there. ``unpacked``: bytes of each. Where no two
+    do, one alone: that is to be cut, with at most twice so much, or to be rid of deleted rows, whatever it takes. None: there is no such one.
+    """
+    taken, size = list[DataFile](), 0
+    for one in rewrite.files:
+        if size + unpacked[one.path] <= most:
+            size += unpacked[one.path]
+            taken.append(one)
+    if len(taken) > 1:
+        return replace(rewrite, files=tuple(taken))
+    for one in rewrite.files:
+        alone = replace(rewrite, files=(one,))
+        if _is_worn(one) or (alone.pieces > 1 and unpacked[one.path] <= 2 * most):
+            return alone
+    return None
 
 
 def out_of_order(files: Sequence[DataFile], finest: int) -> list[DataFile]:

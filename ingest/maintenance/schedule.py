@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ingest.arrow import freed_memory
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
@@ -23,8 +24,8 @@ from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.location import local_folder
 from ingest.lake.files.storage import LocalFiles
 from ingest.maintenance import old_rows
-from ingest.maintenance.compaction import compact, files
-from ingest.maintenance.file_layout import Look, Written, choose
+from ingest.maintenance.compaction import compact, files, unpacked
+from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.names import (
     KEY_PROPERTY,
@@ -136,12 +137,16 @@ class Maintenance:
         if direct.path == manifest_path(self.lake):
             key = ["batch_id"]  # so that its old rows have files of their own
         rewrite = choose(held, known.written)
+        sizes = unpacked(direct, rewrite.files if rewrite else ())
+        rewrite = unpacked_within(rewrite, sizes) if rewrite else None
         if rewrite is None:
             return False
         self.committer.refuse_lost()
         started = time.monotonic()
         if not compact(direct, rewrite, key):
             return False
+        if sum(sizes.values()) >= freed_memory.LARGE:
+            freed_memory.give_back()
         if rewrite.orders:
             known.written = Written(piece=rewrite.rows // rewrite.pieces)
         direct.version()

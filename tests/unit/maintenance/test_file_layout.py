@@ -20,10 +20,12 @@ from ingest.maintenance.file_layout import (
     WORTH,
     DataFile,
     Look,
+    Rewrite,
     Size,
     Written,
     choose,
     out_of_order,
+    unpacked_within,
 )
 
 MIB = 2**20
@@ -251,3 +253,29 @@ def test_where_the_newest_rows_change_a_merge_writes_little_more_than_these_what
     table_rows,
 ):
     assert written_per_merge(table_rows, merges=300) < 2 * 400
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        ([40, 40, 20, 10], 3),  # one that is too large is passed over
+        ([10, 10], 2),
+        ([89, 2, 3, 1], 2),
+        ([95, 95], None),  # alone, each would be written as it is
+        ([500, 1], None),
+    ],
+)
+def test_no_more_rows_are_written_anew_at_a_time_than_fit_into_memory(sizes, taken):
+    files = tuple(ranges(len(sizes)))
+    unpacked = {one.path: size * MIB for one, size in zip(files, sizes, strict=True)}
+    found = unpacked_within(Rewrite(files, 100_000, False), unpacked, 90 * MIB)
+    assert (found and len(found.files)) == taken
+
+
+def test_one_file_is_cut_where_it_fits_and_one_with_deleted_rows_is_always_written_anew():
+    (one,) = ranges(1)
+    cut = Rewrite((one,), 100, True)
+    assert unpacked_within(cut, {"0": 180 * MIB}, 90 * MIB) == cut
+    assert unpacked_within(cut, {"0": 181 * MIB}, 90 * MIB) is None
+    worn = replace(cut, files=(replace(one, deleted=WORN_ROWS + 1),), orders=False)
+    assert unpacked_within(worn, {"0": 10**12}, 90 * MIB) == worn
