@@ -73,6 +73,7 @@ soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill mat
 	@$(BIN)/python -m tests.upgrades.lake --go-on
 	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
+	@INGEST_LANE=spark INGEST_MERGE_ENGINE=spark $(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills-on-spark.jsonl
 	@$(BIN)/python -m tests.power.matrix
 	@$(BIN)/python -m tests.outside.filters --draws 50
 	@$(BIN)/python -m bench soak

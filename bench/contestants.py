@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
 from ingest.batch.micro_batch import Batches
+from ingest.kafka.ports import Ranges, RecordSource
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.model.manifest import Place
@@ -217,6 +219,18 @@ class Ingest:
         return time.perf_counter() - started
 
 
+@dataclass(frozen=True)
+class _File:
+    path: Path
+
+    def __call__(self, ranges: Ranges, enough: Any) -> Iterator[Mapping[Place, pa.Table]]:
+        read = pq.read_table(self.path)
+        for (topic, partition), (start, end) in ranges.items():
+            mine = pc.and_(pc.equal(read["topic"], topic), pc.less(read["offset"], end))
+            records = read.filter(pc.and_(mine, pc.greater_equal(read["offset"], start)))
+            yield {(topic, partition): records.select(["offset", "value", "run"])}
+
+
 class _Log:
     """`ports.Log` and `ports.Schemas` over Parquet files of messages."""
 
@@ -249,11 +263,11 @@ class _Log:
         reader = self.session.read.schema(SCHEMA)
         return reader.parquet(str(self._files[len(self.batches) - 1]))
 
-    def bring(self, _: Any, enough: Any) -> Iterator[dict[Place, pa.Table]]:
-        read = pq.read_table(self._files[len(self.batches) - 1])
-        for topic in read["topic"].unique().to_pylist():
-            records = read.filter(pc.equal(read["topic"], topic))
-            yield {(topic, 0): records.select(["offset", "value", "run"])}
+    def bring(self, ranges: Ranges, enough: Any) -> Iterator[Mapping[Place, pa.Table]]:
+        return self.source(ranges)(ranges, enough)
+
+    def source(self, _: Ranges) -> RecordSource:
+        return _File(self._files[len(self.batches) - 1])
 
     def taken(self, spark_batch: int) -> tuple[Mapping[Place, tuple[int, int]], bool]:
         return self.batches[spark_batch], False

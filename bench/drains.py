@@ -1,7 +1,7 @@
 """A backlog in Kafka, written by real MySQL through real Debezium, drained into an empty lake.
 
     .venv/bin/python -m bench.drains [--tables 4] [--rows 50000] [--transactions 100000] [--each 1]
-                                     [--limit 40000] [--rounds 5] [--only ingest stock lean]
+                                     [--limit 40000] [--rounds 5] [--only ingest ingest_tasks stock lean]
                                      [--once stock-limited]
 
 ``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
@@ -38,7 +38,17 @@ HERE = Path(__file__).parents[1]
 WRITERS = 4
 WHOLE = 1_000_000_000
 """Changes, and megabytes, of one batch that takes all there is."""
-CONTESTANTS = ("ingest", "ingest-limited", "stock", "stock-limited", "lean", "lean-limited")
+WAYS: dict[str, dict[str, Any]] = {
+    "ingest": {},
+    "ingest_driver": {"lane": "driver"},
+    "ingest_tasks": {"lane": "spark"},
+    "ingest_spark": {"lane": "spark", "merge_engine": "spark"},
+}
+"""Of ours, and what the pipeline file says below ``spark`` for each."""
+CONTESTANTS = tuple(
+    f"{one}{limited}" for one in (*WAYS, "stock", "lean") for limited in ("", "-limited")
+)
+USUAL = [one for one in CONTESTANTS if "_" not in one]
 
 
 def main() -> None:
@@ -51,7 +61,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="changes in a transaction")
     parser.add_argument("--limit", type=int, default=40_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=list(CONTESTANTS), choices=CONTESTANTS)
+    parser.add_argument("--only", nargs="*", default=USUAL, choices=CONTESTANTS)
     parser.add_argument(
         "--once", nargs="*", default=[], choices=CONTESTANTS, help="these in the first round alone"
     )
@@ -132,7 +142,8 @@ def drain(
     environment = {"INGEST_HOME": str(stack.home)}
     if who.startswith("ingest"):
         file = at / "b.yaml"
-        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync)
+        way = WAYS[who.removesuffix("-limited")]
+        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync, **way)
         command = ["-m", "ingest", "run", str(file), "--once", "--log", str(at / "spark.log")]
     else:
         contestant = who.removesuffix("-limited")
@@ -149,9 +160,10 @@ def pipeline(
     *,
     code: Path | None = None,
     sync: bool = True,
+    **spark: Any,
 ) -> None:
-    """What a user's file says, but for the size of a batch and what outlasts a power cut. ``code``: a checkout that may be
-    older than some settings.
+    """What a user's file says, but for the size of a batch, what outlasts a power cut, and more of ``spark``. ``code``: a checkout
+    that may be older than some settings.
     """
     mysql, kafka, connect = stack.mysql(), stack.kafka(), stack.connect()
     source = f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}"
@@ -160,8 +172,9 @@ def pipeline(
     first = First(source, secret, ("d.*",), "b", servers, connect.url, str(lake))
     write(first, file, stack.home, force=True)
     content = yaml.safe_load(file.read_text())
-    content["spark"] = {"max_changes_per_batch": limit} if limit else {}
-    knows = ((code or HERE) / "ingest" / "config" / "pipeline_file.py").read_text()
+    content["spark"] = {**({"max_changes_per_batch": limit} if limit else {}), **spark}
+    settings = ((code or HERE) / "ingest" / "config").glob("*.py")
+    knows = "".join(one.read_text() for one in settings)
     if limit == WHOLE and "max_megabytes_per_batch" in knows:
         content["spark"]["max_megabytes_per_batch"] = WHOLE
     if not sync and "sync: bool" in knows:

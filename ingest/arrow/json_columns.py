@@ -135,6 +135,17 @@ def parsed(values: pa.StringArray, layout: Layout) -> dict[str, Any]:
     return columns
 
 
+def source_places(values: pa.StringArray) -> pa.StructArray:
+    """``file, pos, row`` of each value, whatever else is in it. Raises :class:`UnfitError`, ``ValueError``."""
+    if not pc.all(pc.starts_with(values, "{")).as_py():
+        raise UnfitError("a value is no object")
+    wanted = pa.struct([_SOURCE.field(name) for name in ("file", "pos", "row")])
+    found = _json(_joined(values), pa.schema([("source", wanted)]), "ignore")["source"]
+    if len(found) != len(values):
+        raise UnfitError("a value is not one object")
+    return found
+
+
 def _joined(values: pa.StringArray) -> pa.Buffer:
     lines = pa.ListArray.from_arrays([0, len(values)], values)
     return pc.binary_join(lines, _NEW_LINE)[0].as_buffer()

@@ -6,6 +6,8 @@ Everything else is refused (``UnfitError``), and Spark reads it and finds the re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 
 from ingest.arrow import column_values
 from ingest.arrow.column_values import UnfitError
-from ingest.arrow.json_columns import Layout, parsed
+from ingest.arrow.json_columns import Layout, parsed, source_places
 from ingest.changes.envelope import OPERATIONS
 from ingest.changes.row_images import EpochDates, RowSchema
 from ingest.model import position
@@ -59,16 +61,50 @@ def decode(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log.
     Raises :class:`UnfitError`.
     """
-    try:
+    with _fit():
         if records["value"].null_count:
             records = records.filter(pc.is_valid(records["value"]))
         return _decoded(records, layout, epoch)
+
+
+def places(records: pa.Table, epoch: int) -> pa.Table:
+    """Of each record :data:`POSITION`, whatever its columns; ``part`` is that of a DDL, before which none of its place lies.
+    ``records``: as :func:`decode` has them, each with a value. Raises :class:`UnfitError`.
+    """
+    with _fit():
+        source = source_places(_texts(records))
+        if source.null_count or source.field("pos").null_count or source.field("file").null_count:
+            raise UnfitError("no position")
+        first = pa.repeat(pa.scalar(position.PART_DELETE, pa.int32()), len(source))
+        return pa.table({**_place(source, epoch), "part": first})
+
+
+@contextmanager
+def _fit() -> Iterator[None]:
+    """What Arrow and Python raise at what they do not know is that it does not fit."""
+    try:
+        yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, RecursionError) as odd:
         raise UnfitError(str(odd)[:200]) from None
 
 
+def _texts(records: pa.Table) -> pa.StringArray:
+    return records["value"].combine_chunks().cast(pa.string())  # refuses what is not UTF-8
+
+
+def _place(source: pa.StructArray, epoch: int) -> dict[str, pa.Array]:
+    names = source.field("file").dictionary_encode()
+    files = pa.array([file_number(name) for name in names.dictionary.to_pylist()], pa.int64())
+    return {
+        "epoch": pa.repeat(pa.scalar(epoch, pa.int32()), len(source)),
+        "file": files.take(names.indices),
+        "pos": source.field("pos"),
+        "row": pc.fill_null(source.field("row"), _NO_ROW),
+    }
+
+
 def _decoded(records: pa.Table, layout: Layout, epoch: int) -> Changes:
-    values = records["value"].combine_chunks().cast(pa.string())  # refuses what is not UTF-8
+    values = _texts(records)
     columns = parsed(values, layout)
     after, before, op, source = (columns[name] for name in ("after", "before", "op", "source"))
     _refuse_others(after, before, op, source, layout)
@@ -101,8 +137,6 @@ def _refuse_others(
 
 
 def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch: int) -> pa.Table:
-    names = source.field("file").dictionary_encode()
-    files = pa.array([file_number(name) for name in names.dictionary.to_pylist()], pa.int64())
     again = pc.fill_null(pc.equal(source.field("snapshot"), _INCREMENTAL), _FALSE)
     part = pc.if_else(pc.and_(pc.equal(op, READ), again), OF_REREAD, _OF_WRITE)
     part = pc.if_else(pc.equal(op, DELETE), _OF_DELETE, part)
@@ -112,10 +146,7 @@ def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch
             "run": records["run"],
             "bytes": pc.cast(pc.binary_length(values), pa.int64()),
             "op": op,
-            "epoch": pa.repeat(pa.scalar(epoch, pa.int32()), len(op)),
-            "file": files.take(names.indices),
-            "pos": source.field("pos"),
-            "row": pc.fill_null(source.field("row"), _NO_ROW),
+            **_place(source, epoch),
             "part": part,
             "snapshot": source.field("snapshot"),
             "ts_us": source.field("ts_us"),

@@ -12,24 +12,19 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from threading import Event
-from typing import Any
 
 import pyarrow as pa
 
-from ingest.arrow import change_facts, record_decoder
-from ingest.arrow.column_values import UnfitError
-from ingest.arrow.json_columns import Layout
+from ingest.arrow import pieces
+from ingest.arrow.pieces import Before, Gathered, Piece, source_rows
 from ingest.batch.record_reader import Reading
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
 from ingest.model import reasons
-from ingest.model.epochs import Epoch, epoch_of
-from ingest.model.manifest import Entry, Place
+from ingest.model.epochs import Epoch
+from ingest.model.manifest import Place
 from ingest.model.offset_ranges import filled
-from ingest.model.topics import TableId
-from ingest.schema.steps import TableFacts
 
 MAX_BYTES = 2**30
 """Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""
@@ -41,31 +36,30 @@ AHEAD = 64 * 2**20
 def read(
     log: Log,
     ranges: Ranges,
-    layouts: Mapping[str, Layout],
+    befores: Mapping[str, Before],
     others: Mapping[str, str],
     epochs: Sequence[Epoch],
-    previous: Entry | None,
     pool: Executor,
     most: int | None = None,
 ) -> tuple[Reading, dict[str, str]]:
-    """What can be read of a batch here, and the topics that are left to Spark, each with why. ``layouts``: by
+    """What can be read of a batch here, and the topics that are left to Spark, each with why. ``befores``: by
     topic, of tables whose like can be read here; ``others``: of all others touched, why not. ``most``: bytes of rows
     after which no more records are taken, and the batch ends (``Reading.cut``); None: all are.
     """
     touched = filled(ranges)
     topics = {topic for topic, _ in touched}
-    wanted = {place: r for place, r in touched.items() if place[0] in layouts}
-    found = _Found(layouts, epochs, previous, {**others})
+    wanted = {place: r for place, r in touched.items() if place[0] in befores}
+    found = _Found(befores, epochs, Gathered(befores, {**others}))
     if not wanted:
-        return Reading(), found.others
+        return Reading(), found.gathered.others
     cut, enough = dict[Place, int](), Event()
     try:
         for records in log.bring(wanted, enough):
             found.take(records, pool)
-            if found.bytes > MAX_BYTES:
+            if found.gathered.bytes > MAX_BYTES:
                 return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
-            if found.others.keys() >= topics:
-                return Reading(), found.others
+            if found.gathered.others.keys() >= topics:
+                return Reading(), found.gathered.others
             if most is not None and found.expected >= most:
                 enough.set()  # what has come of others is brought: thrown away each time, it would never be read
         if enough.is_set():
@@ -73,15 +67,7 @@ def read(
         found.settle()
     except FetchError as failure:
         return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
-    return replace(found.result(pool), cut=cut), found.others
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Records of one partition that were read: its row for ``TableFacts.combine``, and a MERGE's source rows."""
-
-    facts: dict[str, Any]
-    rows: pa.Table
+    return replace(found.result(pool), cut=cut), found.gathered.others
 
 
 @dataclass(frozen=True)
@@ -90,38 +76,33 @@ class _Begun:
 
     place: Place
     bytes: int
-    future: Future[_Piece | str]
+    future: Future[list[Piece] | str]
 
 
 @dataclass
 class _Found:
     """What was read so far; a topic that turns out to be Spark's is forgotten."""
 
-    layouts: Mapping[str, Layout]
+    befores: Mapping[str, Before]
     epochs: Sequence[Epoch]
-    previous: Entry | None
-    others: dict[str, str]
-    bytes: int = 0
-    """Of rows that were read."""
+    gathered: Gathered
     _of: int = 0
-    """Of the records that they were read from."""
+    """Bytes of the records that were read."""
     _ends: dict[Place, int] = field(default_factory=dict)
     """Where what was taken of each partition ends."""
     _whole: set[Place] = field(default_factory=set)
     """Partitions of which no record is left."""
-    _pieces: dict[Place, list[_Piece]] = field(default_factory=dict)
     _begun: deque[_Begun] = field(default_factory=deque)
-    _newest: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
-    """Where each partition's streamed changes were by then: a ``high_water``."""
 
     def take(self, records: Mapping[Place, pa.Table], pool: Executor) -> None:
         """Some records of any partitions, each partition's in a thread, while the next ones are fetched."""
         for place, part in records.items():
             if not part.num_rows:
                 self._whole.add(place)
-            elif place[0] not in self.others:
+            elif place[0] not in self.gathered.others:
                 self._ends[place] = part["offset"][-1].as_py() + 1
-                self._begun.append(_Begun(place, part.nbytes, pool.submit(self._read, place, part)))
+                read = pool.submit(pieces.read, place, part, self.befores[place[0]], self.epochs)
+                self._begun.append(_Begun(place, part.nbytes, read))
         self.settle(AHEAD)
 
     def cut(self, wanted: Ranges) -> dict[Place, int]:
@@ -130,22 +111,16 @@ class _Found:
         return {
             place: ends[place]
             for place, (_, end) in wanted.items()
-            if place[0] not in self.others and place not in self._whole and ends[place] < end
+            if place[0] not in self.gathered.others
+            and place not in self._whole
+            and ends[place] < end
         }
 
     def settle(self, but: int = 0) -> None:
         """Wait for what was taken, all but so many bytes of it."""
         while self._unread > but:
             one = self._begun.popleft()
-            piece = one.future.result()
-            if isinstance(piece, str):
-                self.others[one.place[0]] = piece
-                continue
-            if not change_facts.follows(self._newest.get(one.place), piece.facts):
-                self.others[one.place[0]] = "sent again"
-            self._newest[one.place] = piece.facts["high_water"] or self._newest.get(one.place)
-            self._pieces.setdefault(one.place, []).append(piece)
-            self.bytes += piece.rows.nbytes
+            self.gathered.add(one.place, one.future.result())
             self._of += one.bytes
 
     @property
@@ -153,45 +128,18 @@ class _Found:
         """Bytes of rows, those among them that the records taken last will be, if they are like the ones before. Rows of a
         few numbers are a tenth of their records, those of long texts nearly all of them.
         """
-        rows = self.bytes / self._of if self._of else 1.0
-        return self.bytes + int(rows * self._unread)
+        read = self.gathered.bytes
+        rows = read / self._of if self._of else 1.0
+        return read + int(rows * self._unread)
 
     @property
     def _unread(self) -> int:
         """Bytes of the records that are being read."""
         return sum(one.bytes for one in self._begun)
 
-    def _read(self, place: Place, records: pa.Table) -> _Piece | str:
-        layout, offsets = self.layouts[place[0]], records["offset"]
-        first, last = (epoch_of(self.epochs, place, offsets[at].as_py()) for at in (0, -1))
-        state = self.previous.tables.get(str(layout.version.table)) if self.previous else None
-        mark = self.previous.high_water.get(place) if self.previous else None
-        try:
-            if first != last:
-                raise UnfitError("of two epochs")
-            changes = record_decoder.decode(records, layout, first)
-            change_facts.refuse_unnamed(changes.notes)
-            change_facts.refuse_repeated(changes.notes)
-            change_facts.refuse_old(changes.notes, mark, state.floor if state else None)
-        except UnfitError as unfit:
-            return str(unfit)
-        return _Piece(change_facts.facts(changes.notes, place, layout), changes.rows)
-
     def result(self, pool: Executor) -> Reading:
         """All that was read of topics that are not left to Spark."""
-        tables: dict[TableId, list[_Piece]] = {}
-        facts = []
-        for place in sorted(self._pieces):
-            pieces = self._pieces.pop(place)
-            if place[0] not in self.others:
-                tables.setdefault(self.layouts[place[0]].version.table, []).extend(pieces)
-                facts.append(reduce(change_facts.joined, [piece.facts for piece in pieces]))
-        rows = dict(zip(tables, pool.map(_rows, tables.values()), strict=True))
-        return Reading.in_driver(TableFacts.combine(facts), rows)
-
-
-def _rows(pieces: list[_Piece]) -> pa.Table:
-    """Of all pieces, which are let go of."""
-    whole = pa.concat_tables(piece.rows for piece in pieces)
-    pieces.clear()
-    return whole.combine_chunks()
+        facts, parts = self.gathered.facts(), self.gathered.taken()
+        layouts = {before.layouts.table: before.layouts for before in self.befores.values()}
+        rows = pool.map(source_rows, [layouts[table] for table in parts], parts.values())
+        return Reading.by_arrow(facts, dict(zip(parts, rows, strict=True)), "driver")

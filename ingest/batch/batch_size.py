@@ -72,6 +72,10 @@ class Pace:
         """Records of a part while somebody waits for fresh changes; no more than ``most``."""
         return min(self._fits, most)
 
+    def expected(self, records: int) -> int:
+        """Bytes of memory that so many records take, as far as those of the last parts tell; 0 before any is known."""
+        return int(records * max(self._bytes, default=0.0))
+
     def of_size(self, most: int) -> int:
         """Records that take so many bytes of memory, as far as those of the last parts tell; 2**31 before any is known."""
         largest = max(iter(self._bytes), default=0.0)

@@ -6,7 +6,7 @@ its own; what takes effect between batches is in ``settling``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -17,7 +17,7 @@ from ingest.batch import dropping, hidden_snapshots, parts, side_by_side
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
-from ingest.batch.parts import Parts, Records
+from ingest.batch.parts import Part, Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.settling import Settling
@@ -136,7 +136,7 @@ class Batches:
                     between_parts()
                 number = parts.number(self.newest, spark_batch, self.checkpoint_id)
                 note = replace(self.note(), ranges=part.ranges, spark=(spark_batch, number))
-                self._work(records.of(part, self._standing()), note, late=late, most=part.most)
+                self._work(records.of(part, self._standing()), note, late=late, part=part)
             if self._next == begun:  # only Spark's own commit was lost
                 records.pass_through()
                 done = self.newest.ends if self.newest else {}  # which may be beyond Spark's range
@@ -153,11 +153,11 @@ class Batches:
         waiting: Sequence[TableId] = (),
         *,
         late: bool = False,
-        most: int | None = None,
+        part: Part = parts.ALL,
         due: Callable[[Reading], bool] = lambda _: True,
     ) -> None:
-        """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``, ``most``: as
-        ``ReadRequest`` has them; ``due``: whether what was read is to be applied at all.
+        """Read, decide, apply, publish. ``waiting``: tables whose changes come out of quarantine; ``late``: as
+        ``ReadRequest`` has it; ``part``: how much of it has to be; ``due``: whether what was read is to be applied at all.
 
         The order is the only correct one. All that is committed before the manifest is idempotent under (batch
         number, step): the quarantine and each table skip what they hold. The manifest publishes the batch. A crash
@@ -171,7 +171,8 @@ class Batches:
         watch.done("schemas")
         try:
             request = ReadRequest(
-                seen.note, seen.catalog, seen.aside, batch, self.newest, waiting, late, most
+                *(seen.note, seen.catalog, seen.aside, batch, self.newest, waiting),
+                *(late, part.most, part.expected),
             )
             still, state = self._standing(note.shows), self.pipeline.dedup.keeps_state
             request = side_by_side.without(request, still, self._log, state=state)
@@ -191,7 +192,7 @@ class Batches:
                 seconds=watch.seconds,
                 stages=watch.stages,
             )
-            self.publish(entry, read.rows)
+            self.publish(entry, read.readers)
         finally:
             self._cutter.release()
             self._held.release()
@@ -273,6 +274,7 @@ class Batches:
             term=self._committer.term,
             rejects=done.rejects,
             resent=counts.passed_over,
+            lanes=read.lanes,
             late=counts.changes if late else 0,
             kind="replay" if note.replay else "batch",
             state_rows=self.state_size[0],
@@ -362,14 +364,14 @@ class Batches:
         number = max(self._next, entry.batch_id)
         self.publish(entry.without_changes("rewind", number, self._committer.term))
 
-    def publish(self, entry: Entry, in_driver: Collection[TableId] = ()) -> None:
-        """Write the manifest's next row. ``in_driver``: tables whose changes were read in the driver."""
+    def publish(self, entry: Entry, readers: Mapping[str, str] | None = None) -> None:
+        """Write the manifest's next row. ``readers``: as ``Reading`` has them."""
         entry = next_entry.without_old_gaps(entry, self.newest)
         self._published.add(
             entry, self._identity(Role.MANIFEST, entry.checkpoint_id, entry.batch_id)
         )
         before, self.newest = self.newest, entry
-        self._tell(Published(before, entry, frozenset(map(str, in_driver))))
+        self._tell(Published(before, entry, readers or {}))
 
     def note(self) -> Note:
         """Of a batch without records: the next number, under the checkpoint's id."""

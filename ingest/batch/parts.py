@@ -32,11 +32,16 @@ class StaleCheckpointError(Exception):
 @dataclass(frozen=True)
 class Part:
     """``ranges``: what is to be applied; ``most``: bytes of rows at which a reader may stop before their end, None where
-    it must not.
+    it must not; ``expected``: bytes of their rows, as far as the parts before tell, 0 where none does.
     """
 
     ranges: Ranges
-    most: int | None
+    most: int | None = None
+    expected: int = 0
+
+
+ALL = Part({})
+"""Of what has to be read to its end."""
 
 
 @dataclass
@@ -64,7 +69,7 @@ class Parts:
             return None
         if offset_ranges.grown(newest, left):
             # All of the old partitions' records come with the new one's.
-            return Part(offset_ranges.with_drained(newest, left, self.log.ends), None)
+            return Part(offset_ranges.with_drained(newest, left, self.log.ends))
         if records_of(left) > MUCH and not exact:
             ends = self.log.ends(sorted({topic for topic, _ in left}))
             left = {
@@ -74,7 +79,8 @@ class Parts:
             self._fresh_until = time.monotonic() + FRESH_FOR
         self._ends = {place: end for place, (_, end) in left.items()}
         taken = part(left, self._limit())
-        return Part(taken, self.pipeline.spark.max_megabytes_per_batch * 2**20)
+        most = self.pipeline.spark.max_megabytes_per_batch * 2**20
+        return Part(taken, most, self.pace.expected(records_of(taken)))
 
     def took(self, entry: Entry, read: Ranges, size: int) -> None:
         """A part is published. ``read``: what of it was read, as what tables that stand still leave in Kafka is not; ``size``: bytes

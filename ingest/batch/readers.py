@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ingest.batch.driver_reader import DriverReader
+from ingest.batch.plain_reader import PlainReader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, RecordReader
 from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch
 
 READERS: tuple[Callable[[ReaderJob], RecordReader], ...] = (
-    DriverReader,
+    PlainReader,
     SparkReader,
 )
 """Each reads of a batch what those before it have left. The last leaves nothing."""

@@ -1,22 +1,24 @@
 """What a record reader is: it reads of a batch what it can, and says what it leaves to the next one and why.
 
-There is one in the driver (``driver_reader``) and one by Spark (``spark_reader``), which reads everything. ``readers`` asks
+There is one for plain records (``plain_reader``) and one by Spark (``spark_reader``), which reads everything. ``readers`` asks
 them in turn; another one is a class of this form in a file of its own, and a line there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ingest.arrow.source_rows import SourceRows
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes import dedup
 from ingest.changes.batch_facts import Counts
+from ingest.changes.kept_rows import KeptRows
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log
 from ingest.lake.quarantine.held_back import HeldBack
@@ -55,7 +57,8 @@ class ReadRequest:
     these ranges (``record_stream.SCHEMA``), which nobody has computed yet; a reader may fetch them from the log instead.
     ``previous``: the manifest's newest row. ``waiting``: tables of which changes waited that are taken in now. ``late``:
     all of it was late to Spark. ``most``: bytes of rows at which a reader that has them in memory may stop before the ranges'
-    ends (``Reading.cut``); None where all is to be read.
+    ends (``Reading.cut``); None where all is to be read. ``expected``: bytes of its rows, as far as those before tell; 0 where
+    none does.
     """
 
     note: Note
@@ -66,6 +69,7 @@ class ReadRequest:
     waiting: Sequence[TableId] = ()
     late: bool = False
     most: int | None = None
+    expected: int = 0
 
     @property
     def touched(self) -> list[Place]:
@@ -95,23 +99,38 @@ class Reading:
     """What was read.
 
     ``facts``: what there is to do, by table. ``counts``: over all changes. ``rows``: a MERGE's source rows of the tables
-    that are in the driver: their columns and the reserved one, a row for each change, TRUNCATEs left out. ``changes``: all
+    that were read by Arrow, in the driver or kept in Spark. ``changes``: all
     other tables' (``dedup.marked``), unreadable ones with their reason among them; None where there are none. ``ties``:
     changes that were sent again, or are others at the same place. ``left``: topics that no reader but the last has read,
     each with why. ``hidden``: tables of which a snapshot begins that waits in Kafka until it is whole, with its place;
     nothing of theirs is in all the rest. ``cut``: partitions of which reading ended before the range does, and where: the rest
-    is another batch's. ``size``: bytes of the rows that are in the driver, and of the messages that Spark has read.
+    is another batch's. ``size``: bytes of these rows, and of the messages of all other tables.
+    ``lane``: where Arrow has read the tables of ``rows``, ``driver`` or ``tasks``.
     """
 
     facts: Mapping[TableId, TableFacts] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
-    rows: Mapping[TableId, pa.Table] = field(default_factory=dict)
+    rows: Mapping[TableId, SourceRows | KeptRows] = field(default_factory=dict)
     changes: DataFrame | None = None
     ties: Sequence[Tie] = ()
     left: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[TableId, Position] = field(default_factory=dict)
     cut: Mapping[Place, int] = field(default_factory=dict)
     size: int = 0
+    lane: str = ""
+
+    @property
+    def readers(self) -> dict[str, str]:
+        """By table's name, where its changes were read (``Entry.lanes``)."""
+        return {str(one): self.lane if one in self.rows else "columns" for one in self.facts}
+
+    @property
+    def lanes(self) -> dict[str, int]:
+        """Changes by where they were read."""
+        found, readers = Counter[str](), self.readers
+        for table, facts in self.facts.items():
+            found[readers[str(table)]] += facts.changes
+        return dict(+found)
 
     @property
     def fresh(self) -> DataFrame | None:
@@ -119,20 +138,23 @@ class Reading:
         return None if self.changes is None else dedup.fresh(self.changes)
 
     def of(self, tables: Collection[TableId]) -> Reading:
-        """Of a reading in the driver, what it has of these tables."""
+        """Of a reading by Arrow, what it has of these tables."""
         facts = {table: found for table, found in self.facts.items() if table in tables}
         rows = {table: rows for table, rows in self.rows.items() if table in tables}
-        return replace(Reading.in_driver(facts, rows), cut=self.cut)
+        return replace(Reading.by_arrow(facts, rows, self.lane), cut=self.cut)
 
     @classmethod
-    def in_driver(
-        cls, facts: Mapping[TableId, TableFacts], rows: Mapping[TableId, pa.Table]
+    def by_arrow(
+        cls,
+        facts: Mapping[TableId, TableFacts],
+        rows: Mapping[TableId, SourceRows | KeptRows],
+        lane: str,
     ) -> Reading:
-        """Of changes that were read in the driver: none of them is passed over."""
+        """Of changes that were read by Arrow: none of them is passed over."""
         found = facts.values()
         changes, messages = sum(one.changes for one in found), sum(one.bytes for one in found)
         size = sum(one.nbytes for one in rows.values())
-        return cls(facts, Counts(changes, bytes=messages), rows, size=size)
+        return cls(facts, Counts(changes, bytes=messages), rows, size=size, lane=lane)
 
     def joined(self, other: Reading) -> Reading:
         """Both. Only one of them, the last reader's, has ``changes``."""
@@ -146,6 +168,7 @@ class Reading:
             hidden=other.hidden,
             cut=self.cut,
             size=self.size + other.size,
+            lane=self.lane,
         )
 
 

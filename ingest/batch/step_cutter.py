@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.arrow.change_facts import before
+from ingest.arrow.source_rows import SourceRows
 from ingest.batch import row_fates
 from ingest.changes import dedup, restarted_snapshots, row_images, table_batch
+from ingest.changes.kept_rows import KeptRows, StepPieces
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import Entry, TableState
-from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
@@ -36,12 +34,12 @@ class StepCutter:
     def prepare(
         self,
         fresh: DataFrame | None,
-        rows: Mapping[TableId, pa.Table],
+        rows: Mapping[TableId, SourceRows | KeptRows],
         facts: Mapping[TableId, TableFacts],
         catalog: Catalog,
         previous: Entry | None,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps. ``rows``: of the tables that were read in the driver; those of
+        """Cut each table's changes into steps. ``rows``: of the tables that were read by Arrow; those of
         all others are in ``fresh``.
         """
         self.prepared = []
@@ -63,7 +61,7 @@ class StepCutter:
 
     def _cut_rows(
         self,
-        rows: pa.Table,
+        rows: SourceRows | KeptRows,
         found: TableFacts,
         catalog: Catalog,
         states: Mapping[str, TableState],
@@ -71,8 +69,9 @@ class StepCutter:
         state = states.get(str(found.table))
         cut = steps(found, catalog, state.position if state else None)
         cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
-        parts = [rows] if len(cut) == 1 else [_rows_within(rows, step) for step in cut]
-        pairs = zip(cut, parts, strict=True)
+        if isinstance(rows, KeptRows):
+            return TableBatch(found, [*rows.cut(cut)])
+        pairs = zip(cut, rows.cut(cut), strict=True)
         return TableBatch(
             found, [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
         )
@@ -108,13 +107,21 @@ class StepCutter:
         if again:
             cut = [_beginning_with(one, again.position) for one in cut]
         zero = self.pipeline.source.epoch_dates
-        batches: list[StepBatch | StepRows] = []
+        batches: list[StepBatch | StepRows | StepPieces] = []
         for step in cut:
             key = pairs[step.number]
             schema = row_images.RowSchema.of(
                 admitted(step.version, self.pipeline.lake.profile).columns, key, zero
             )
-            batches.append(StepBatch(step, key, readable, mine & _within(step), schema))
+            batches.append(
+                StepBatch(
+                    step,
+                    key,
+                    readable,
+                    mine & dedup.within(F.col("position"), step.start, step.end),
+                    schema,
+                )
+            )
         return TableBatch(found, batches)
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
@@ -136,25 +143,3 @@ def _beginning_with(step: Step, snapshot: Position) -> Step:
     if (step.start and step.start > snapshot) or (step.end and step.end <= snapshot):
         return step
     return replace(step, reset=snapshot, wipe=None)
-
-
-def _within(step: Step) -> Column:
-    """True for changes at the positions of a step."""
-    start, end = F.lit(True), F.lit(True)
-    if step.start is not None:
-        start = F.col("position") >= dedup.literal(step.start)
-    if step.end is not None:
-        end = F.col("position") < dedup.literal(step.end)
-    return start & end
-
-
-def _rows_within(rows: pa.Table, step: Step) -> pa.Table:
-    """The same of a MERGE's source rows."""
-    place = pc.struct_field(rows[RESERVED_COLUMN], "position")
-    places = pa.table({field.name: pc.struct_field(place, field.name) for field in place.type})
-    mine = pa.repeat(pa.scalar(True), rows.num_rows)
-    if step.start is not None:
-        mine = pc.and_(mine, pc.invert(before(places, step.start)))
-    if step.end is not None:
-        mine = pc.and_(mine, before(places, step.end))
-    return rows.filter(mine)

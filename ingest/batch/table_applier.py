@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from ingest.batch import row_fates
 from ingest.batch.row_fates import Was, another
 from ingest.changes import row_images
+from ingest.changes.kept_rows import StepPieces
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
@@ -161,7 +162,7 @@ class Applier:
         self,
         target: SparkTable,
         table: TableId,
-        one: StepBatch | StepRows,
+        one: StepBatch | StepRows | StepPieces,
         phases: list[Identity],
         size: int,
     ) -> tuple[str, ...]:

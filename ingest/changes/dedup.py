@@ -136,6 +136,16 @@ def set_aside(marked_changes: DataFrame, spans: Spans) -> DataFrame:
     return marked_changes
 
 
+def within(position: Column, start: Position | None, end: Position | None) -> Column:
+    """True for positions from ``start`` on and before ``end``; None: no bound."""
+    found = F.lit(True)
+    if start is not None:
+        found &= position >= literal(start)
+    if end is not None:
+        found &= position < literal(end)
+    return found
+
+
 def fresh(marked_changes: DataFrame) -> DataFrame:
     """The changes that are to be applied."""
     return marked_changes.filter(F.col("passed_over").isNull())

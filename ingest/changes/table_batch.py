@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from ingest.changes import quarantine_rows, row_images
 from ingest.changes.kept_frames import free, keep
+from ingest.changes.kept_rows import StepPieces
 from ingest.changes.row_images import RowSchema
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.schema.steps import Step, TableFacts
@@ -88,15 +89,15 @@ class StepRows:
 
 @dataclass
 class TableBatch:
-    """One table of a batch, step by step: all of them read by Spark, or all in the driver."""
+    """One table of a batch, step by step: all of them read by Spark's columns, or all by Arrow."""
 
     facts: TableFacts
-    steps: list[StepBatch | StepRows]
+    steps: list[StepBatch | StepRows | StepPieces]
     _spent: list[DataFrame] = field(default_factory=list)
 
     @property
     def read_by_spark(self) -> list[StepBatch]:
-        """Its steps, unless they were read in the driver."""
+        """Its steps, unless they were read by Arrow."""
         return [one for one in self.steps if isinstance(one, StepBatch)]
 
     def know(self, good: Collection[int]) -> None:

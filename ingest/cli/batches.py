@@ -14,6 +14,7 @@ from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
 from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR, SET_ASIDE
+from ingest.observe import lanes
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ProgressReport
 
@@ -91,6 +92,8 @@ def status_table(report: ProgressReport) -> Group:
     if newest and newest.stages:
         took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
         head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
+    if newest and newest.lanes:
+        head.append(f"read       {lanes.in_words(newest.lanes)}\n", "dim")
     for gap in newest.gaps if newest else ():
         state = "open until `ingest resync` of the table" if gap.by_hand else "not mended yet"
         state = state if report.is_open(gap) else "mended: the table was taken again"

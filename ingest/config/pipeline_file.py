@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from ingest.config.observe_settings import Observe
+from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Settings, Table
 from ingest.model.errors import IngestError
 from ingest.model.names import join, table_folder
@@ -34,9 +35,6 @@ from ingest.schema.ddl_policy import Rules
 from ingest.schema.evolution import Profile
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
-
-Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
-"""How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine_choice``)."""
 
 
 class Password(Settings):
@@ -200,33 +198,6 @@ class Lake(Settings):
         "a table when a DDL first needs it, so that RENAME, DROP and wider types write no data. `compat`: "
         "never, so that every reader of Delta stays able to read it; such DDLs write the table anew.",
     )
-
-
-class Spark(Settings):
-    """How the job runs. The defaults are for one small machine; any master works."""
-
-    master: str = Field("local[*]", description="Spark master URL.")
-    driver_memory: str = Field("2g", description="Heap of the driver's JVM.")
-    trigger_seconds: float = Field(0.5, gt=0, description="Pause between batches, in seconds.")
-    max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
-    max_megabytes_per_batch: int = Field(
-        64,
-        ge=1,
-        description="Of their rows: a batch ends once it has so many in memory. Of what Spark reads, which goes to its disk, "
-        "it is messages, as large as those of the batches before.",
-    )
-    parallel_tables: int = Field(
-        2, ge=1, le=64, description="Tables of a batch that are committed side by side."
-    )
-    merge_engine: Wanted = Field(
-        "auto",
-        description="What makes the MERGEs. `auto`: delta-rs in the driver's own process for what one machine "
-        "holds, which is much faster, and Spark for what is large, on an object store, or needs a table "
-        "feature that delta-rs does not write; in large files it marks rows as deleted (deletion vectors) instead "
-        "of writing the files anew, but for `profile: compat`. `spark`, `delta-rs`, `deletion-vectors`: that one, "
-        "where it can.",
-    )
-    conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 
 
 class Dedup(Settings):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import join
+from ingest.observe import lanes
 from ingest.observe.audit import Audit
 from ingest.observe.pipeline_status import not_delivered, pending
 from ingest.observe.verdict import Verdict
@@ -37,6 +39,10 @@ from ingest.sample.traffic import Traffic
 _PATIENCE = 240.0
 _MID_BATCH = "table_committed@2:hold"
 """The job stands still after the first table of a batch of live changes, until it is killed."""
+
+
+_ALL = 1_000
+"""Rows of the manifest: more than a demo makes batches."""
 
 
 @dataclass
@@ -148,6 +154,10 @@ class Demo:
         self.view.close()
         kinds = ", ".join(f"{name} {count:,}" for name, count in sorted(traffic.done.items()))
         self.view.say(f"{traffic.transactions:,} transactions: {kinds}")
+        read = Counter[str]()
+        for entry in Ledger(pipeline.lake.path).entries(_ALL):
+            read.update(entry.lanes)
+        self.view.say(f"changes read {lanes.in_words(read)}")
         self.view.say(f"peak memory of all parts: {self._peak / 2**30:.1f} GiB resident")
 
     def _kill_job(self, stack: Stack, pipeline: Pipeline, traffic: Traffic) -> None:
@@ -227,7 +237,7 @@ class Demo:
         self.view.chapter("Time travel: the same row at two versions of its table")
         path = join(pipeline.lake.path, "shop", "orders")
         current = spark.read.format("delta").load(path)
-        states = [one.tables.get("shop.orders") for one in Ledger(pipeline.lake.path).entries(1000)]
+        states = [one.tables.get("shop.orders") for one in Ledger(pipeline.lake.path).entries(_ALL)]
         # The first batches may hold a part of the snapshot, whose rows nothing has changed since.
         for version in sorted({state.version for state in states if state}):
             before = spark.read.format("delta").option("versionAsOf", version).load(path)

@@ -47,6 +47,7 @@ lake:
 #   trigger_seconds: 0.5        # pause between batches
 #   max_changes_per_batch: 200000
 #   max_megabytes_per_batch: 64
+#   lane: auto                  # where plain changes are read: the driver what is small, Spark's tasks all else
 #   parallel_tables: 2          # tables of a batch committed side by side
 """
 

@@ -232,6 +232,8 @@ class Run:
     def _read_in_driver(
         self, captured: Sequence[TableId], keyed: Collection[TableId]
     ) -> frozenset[TableId]:
+        if self.pipeline.spark.lane == "columns":
+            return frozenset()
         return read_in_driver(
             self.pipeline.spark.merge_engine,
             captured,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -82,6 +83,10 @@ with it and 199 without; one that fetched 5,000 in the driver 18 and 13 (`bench.
 """
 
 
+_TRIES = 4
+"""Of a task: what ``spark.task.maxFailures`` is on a cluster, and does not change on one machine."""
+
+
 def create(
     name: str, *, master: str, driver_memory: str, conf: dict[str, str], log: Path
 ) -> SparkSession:
@@ -115,11 +120,22 @@ def create(
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
         **conf,
     }
-    builder = SparkSession.builder.appName(name).master(master)
+    builder = SparkSession.builder.appName(name).master(trying_again(master))
     for key, value in options.items():
         builder = builder.config(key, value)
     with _stderr_into(log):
         return builder.getOrCreate()
+
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+
+
+def trying_again(master: str) -> str:
+    """A master that tries a task again, as clusters do by themselves: Spark's local one would give the batch up because a Python worker
+    was killed, for want of memory perhaps.
+    """
+    local = _LOCAL.fullmatch(master)
+    return f"local[{local[1] or 1}, {_TRIES}]" if local else master
 
 
 def log_store(conf: dict[str, str]) -> dict[str, str]:

@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.kafka import broker, record_stream
-from ingest.kafka.ports import Ranges
+from ingest.kafka import broker, fetch, record_stream
+from ingest.kafka.fetch import InWorker
+from ingest.kafka.ports import Ranges, RecordSource
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.files.storage import Storage
 from ingest.model import offset_log, offset_ranges
@@ -53,6 +54,11 @@ class KafkaLog:
     def bring(self, ranges: Ranges, enough: Event) -> Iterator[Mapping[Place, pa.Table]]:
         """The same, to the driver."""
         return self._ahead.records(ranges, enough)
+
+    def source(self, ranges: Ranges) -> RecordSource:
+        """By a connection of each worker's own."""
+        del ranges
+        return InWorker(fetch.settings(self._pipeline))
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

@@ -35,19 +35,25 @@ class Silent:
 
 def client(pipeline: Pipeline, settings: Mapping[str, Any] | None = None) -> Consumer:
     """A consumer that sees committed records only and commits nothing by itself."""
-    return Consumer(
-        {
-            **connection(pipeline),
-            "group.id": consumer_group(pipeline.name),
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-            "fetch.message.max.bytes": 33_554_432,
-            "allow.auto.create.topics": False,
-            **(settings or {}),
-        },
-        logger=Silent(),
-    )
+    return begun({**reading(pipeline), **(settings or {})})
+
+
+def begun(settings: Mapping[str, Any]) -> Consumer:
+    """A consumer with :func:`reading`'s settings, in whatever process."""
+    return Consumer({**settings}, logger=Silent())
+
+
+def reading(pipeline: Pipeline) -> dict[str, Any]:
+    """What a consumer is made with that sees committed records only and commits nothing by itself."""
+    return {
+        **connection(pipeline),
+        "group.id": consumer_group(pipeline.name),
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "fetch.message.max.bytes": 33_554_432,
+        "allow.auto.create.topics": False,
+    }
 
 
 def connection(pipeline: Pipeline) -> dict[str, Any]:

@@ -6,6 +6,7 @@ difference to what they are.
 
 from __future__ import annotations
 
+import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,11 +66,16 @@ class FetchError(Exception):
     """Kafka does not give the records: Spark asks for them, and says why."""
 
 
-class Fetcher:
-    """One consumer for the life of a job; it fetches only while it is asked to."""
+def settings(pipeline: Pipeline) -> dict[str, Any]:
+    """What a :class:`Fetcher` of a pipeline's records is made with, in this process or in another."""
+    return {**broker.reading(pipeline), **_SETTINGS}
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+
+class Fetcher:
+    """One consumer for the life of a job; it fetches only while it is asked to. ``settings``: as :func:`settings` has them."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
         self._consumer: Consumer | None = None
 
     def records(
@@ -79,10 +85,13 @@ class Fetcher:
         order, and then a table without rows: all of it has come. ``enough``: when it is set, what has come is handed over,
         and no more is fetched. Raises :class:`FetchError`.
         """
-        consumer = self._consumer = self._consumer or broker.client(self._pipeline, _SETTINGS)
         ends = {place: end for place, (_, end) in filled(ranges).items()}
         starts = [TopicPartition(*place, ranges[place][0]) for place in sorted(ends)]
-        consumer.assign(starts)
+        try:
+            consumer = self._consumer = self._consumer or broker.begun(self._settings)
+            consumer.assign(starts)
+        except KafkaException as failure:
+            raise FetchError(str(failure.args[0])) from None
         try:
             yield from _parts(consumer, ends, enough or Event())
         except KafkaException as failure:
@@ -96,6 +105,26 @@ class Fetcher:
         """Leave Kafka."""
         if self._consumer is not None:
             self._consumer.close()
+
+
+_IN_WORKER: dict[str, Fetcher] = {}
+"""The one connection of this process, by what it was made with: Spark keeps a worker from task to task."""
+
+
+@dataclass(frozen=True)
+class InWorker:
+    """Brings records in whatever process it is called in (``ports.RecordSource``). ``settings``: passwords may be among them."""
+
+    settings: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, ranges: Ranges, enough: Event) -> Iterator[dict[Place, pa.Table]]:
+        """As :meth:`Fetcher.records` has it."""
+        named = json.dumps(self.settings, sort_keys=True)
+        if named not in _IN_WORKER:
+            while _IN_WORKER:
+                _IN_WORKER.popitem()[1].close()
+            _IN_WORKER[named] = Fetcher(self.settings)
+        return _IN_WORKER[named].records(ranges, enough)
 
 
 def _parts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from threading import Event as Sign
 from typing import Protocol
 
@@ -18,6 +18,9 @@ from ingest.schema.catalog import Catalog
 Ranges = Mapping[Place, tuple[int, int]]
 """Half-open Kafka offset ranges."""
 
+
+RecordSource = Callable[[Ranges, Sign], Iterator[Mapping[Place, pa.Table]]]
+"""Brings the records of ranges as ``Log.bring`` does, in whatever process: it can be sent to one."""
 
 RUN_HEADER = "__debezium.context.runId"
 """The header of a record that names the connector run that wrote it."""
@@ -59,6 +62,9 @@ class Log(Protocol):
         record is left of its range, as where it ends in transaction markers. ``enough``: once it is set, what has come
         of any partition is brought, and no more.
         """
+
+    def source(self, ranges: Ranges) -> RecordSource:
+        """What brings any part of these ranges inside Spark's tasks."""
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

@@ -17,12 +17,13 @@ from threading import Event
 import pyarrow as pa
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.kafka import broker
+from ingest.config.spark_settings import Spark
+from ingest.kafka import broker, fetch
 from ingest.kafka.fetch import Fetcher
 from ingest.kafka.ports import Ranges
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
-from ingest.model.offset_ranges import part
+from ingest.model.offset_ranges import part, records_of
 from ingest.model.start_facts import KafkaFacts
 
 _MOST = 256
@@ -50,7 +51,7 @@ class Ahead:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._fetcher = Fetcher(pipeline)
+        self._fetcher = Fetcher(fetch.settings(pipeline))
         self._enough = Event()
         self._found: dict[Place, _Stretch] = {}
         self._begun: Future[None] | None = None
@@ -118,6 +119,8 @@ class Ahead:
         self._found = {
             place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
         }
+        if not is_read_in_driver(self._pipeline.spark, records_of(ranges)):
+            return
         kept, most = 0, min(self._pipeline.spark.max_megabytes_per_batch, _MOST) * 2**20
         for records in self._fetcher.records(ranges, self._enough):
             for place, piece in records.items():
@@ -126,6 +129,11 @@ class Ahead:
                 kept += piece.nbytes
             if kept >= most:
                 self._enough.set()
+
+
+def is_read_in_driver(spark: Spark, records: int) -> bool:
+    """Whether a batch of so many records may be: in Spark's tasks nothing is known of what came here."""
+    return spark.lane == "driver" or (spark.lane == "auto" and records <= spark.driver_max.changes)
 
 
 def expected(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 NAMES = (
     "batch_started",
+    "share_read",
     "changes_prepared",
     "quarantine_committed",
     "table_started",
@@ -28,7 +29,8 @@ NAMES = (
     "files_rewritten",
     "batch_logged",
 )
-"""In the order in which a batch passes them. ``table_started`` and ``table_committed`` once per
+"""In the order in which a batch passes them. ``share_read`` in the Python worker of each of Spark's tasks that reads a part of it, before that
+hands its part over; ``table_started`` and ``table_committed`` once per
 table, their detail; ``files_written`` where the files of a commit by delta-rs lie in their table and its
 log does not name them yet; ``step_committed`` after each commit of a table; ``files_rewritten`` where a table is put in
 order, before that is committed; ``batch_logged`` once Spark has

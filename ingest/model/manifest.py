@@ -53,7 +53,8 @@ are cumulative too. Of all four a part row has what differs from the row before 
 SCHEMA = (
     f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
     "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
-    f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int"
+    f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int, "
+    "lanes array<struct<lane: string, changes: bigint>>"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
@@ -202,6 +203,9 @@ class Entry:
     does not say."""
     part: int | None = None
     """The newest of its parts, from 0."""
+    lanes: Mapping[str, int] = field(default_factory=dict)
+    """Changes by where they were read: by Arrow in the ``driver`` or in Spark's ``tasks``, or by Spark's ``columns``. Empty for
+    batches of before it was noted."""
 
     @property
     def ends(self) -> dict[Place, int]:
@@ -229,6 +233,7 @@ class Entry:
             started_at=datetime.now(timezone.utc),
             seconds=0.0,
             stages={},
+            lanes={},
         )
 
     def as_row(self) -> dict[str, Any]:
@@ -237,6 +242,7 @@ class Entry:
             **{name: getattr(self, name) for name in _PLAIN},
             "spark_batch": self.spark_batch,
             "part": self.part,
+            "lanes": [{"lane": name, "changes": many} for name, many in self.lanes.items()],
             "position": _dict(self.position),
             "offsets": [
                 {"topic": t, "partition": p, "start": start, "end": end}
@@ -282,6 +288,7 @@ class Entry:
             **plain,
             spark_batch=row.get("spark_batch"),
             part=row.get("part"),
+            lanes={one["lane"]: one["changes"] for one in row.get("lanes") or ()},
             position=_position(row["position"]),
             offsets={
                 (o["topic"], o["partition"]): (o["start"], o["end"]) for o in row["offsets"] or ()

@@ -352,7 +352,7 @@ MERGED_BY = (
     *(LARGE_WITHOUT_KEY, LARGE_TABLE, TAKEN_AGAIN, NOT_THERE, COULD_NOT),
 )
 
-# Why Spark read a table's changes and not the driver. Other words than these are the decoder's: what of a record it
+# Why Spark's columns read a table's changes and not Arrow. Other words than these are the decoder's: what of a record it
 # does not read.
 
 _READ_BY_SPARK = "nothing: both readers read the same; Spark takes some seconds longer"
@@ -369,8 +369,13 @@ NO_KEY = Reason("it has no key", _READ_BY_SPARK)
 COLUMN_NAME = Reason("the name of its column {column}", _READ_BY_SPARK)
 COLUMN_TYPE = Reason("the type of its column {column}", _READ_BY_SPARK)
 MANY_ROWS = Reason("the batch is large", _READ_BY_SPARK)
+NO_TASK = Reason(
+    "Spark's tasks could not read it; the log says why",
+    _READ_BY_SPARK,
+    "see that ingest and its packages are in the Python of Spark's executors; else report it with the log",
+)
 NOT_FETCHED = Reason("librdkafka could not fetch: {words}", _READ_BY_SPARK)
 READ_BY_SPARK = (
     *(ALL_LATE, REMEMBERED, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
-    *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NOT_FETCHED),
+    *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NO_TASK, NOT_FETCHED),
 )

@@ -114,6 +114,7 @@ def published(what: Published) -> Iterator[Event]:
             "tables": len(what.touched),
             "seconds": round(entry.seconds, 3),
             "stages": {stage: round(took, 3) for stage, took in entry.stages.items()},
+            "lanes": dict(entry.lanes),
             "source_time": entry.source_time.isoformat() if entry.source_time else None,
             "position": str(entry.position) if entry.position else None,
         },

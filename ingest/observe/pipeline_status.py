@@ -129,6 +129,7 @@ class ProgressReport:
                 "rejects": newest.rejects,
                 "seconds": newest.seconds,
                 "stages": dict(newest.stages),
+                "lanes": dict(newest.lanes),
                 "source_time": newest.source_time,
                 "position": str(newest.position),
             },

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ingest.model.manifest import Entry, Gap, TableState
 
 
 @dataclass(frozen=True)
 class Published:
-    """``in_driver``: tables whose changes were read in the driver; Spark has read those of all others."""
+    """``readers``: by table, where its changes were read (``Entry.lanes``)."""
 
     previous: Entry | None
     entry: Entry
-    in_driver: frozenset[str] = frozenset()
+    readers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def touched(self) -> Mapping[str, TableState]:
@@ -56,8 +56,8 @@ class Published:
         return found
 
     def reader(self, table: str) -> str:
-        """Who has read a table's changes: `driver` (Arrow) or `spark`."""
-        return "driver" if table in self.in_driver else "spark"
+        """Where a table's changes were read: by Arrow in the `driver` or in Spark's `tasks`, or by Spark's `columns`."""
+        return self.readers.get(table, "columns")
 
     @property
     def _gaps_before(self) -> tuple[Gap, ...]:

@@ -46,6 +46,10 @@ class SchemaVersion:
         """The columns that the lake has, too."""
         return tuple(column for column in self.columns if column.name not in self.left_out)
 
+    def is_like(self, other: SchemaVersion) -> bool:
+        """Whether changes of both are read in one way: an index more makes no difference."""
+        return (self.columns, self.key) == (other.columns, other.key)
+
 
 @dataclass
 class Catalog:

@@ -17,7 +17,7 @@ from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog, SchemaVersion
 
 READ_BY_SPARK = "; read by Spark: "
-"""Stands between who merged a table, with why, and why Spark had to read its changes."""
+"""Stands between who merged a table, with why, and why Spark's columns had to read its changes."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -140,7 +140,7 @@ class Applied:
     engine: str = ""
 
     def read_by_spark(self, because: str | None) -> Applied:
-        """The same, said of a table whose changes were not plain enough for the driver."""
+        """The same, said of a table whose changes were not plain enough for Arrow."""
         if not (because and self.engine):
             return self
         return replace(self, engine=f"{self.engine}{READ_BY_SPARK}{because}")

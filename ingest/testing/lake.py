@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event as Sign
@@ -18,7 +19,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
-from ingest.kafka.ports import Binlog, Ranges
+from ingest.kafka.ports import Binlog, Ranges, RecordSource
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
@@ -97,10 +98,16 @@ class RecordLog:
 
     def bring(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
         """As the driver fetches them, a partition at a time."""
-        for place, (start, end) in ranges.items():
-            if enough.is_set():
-                return
-            yield {place: in_arrow(self.between(place, start, end), start)}
+        return self.source(ranges)(ranges, enough)
+
+    def source(self, ranges: Ranges) -> RecordSource:
+        """The records themselves, to go with Spark's tasks."""
+        return _Sent(
+            {
+                place: (start, in_arrow(self.between(place, start, end), start))
+                for place, (start, end) in ranges.items()
+            }
+        )
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """No topic is ever made again."""
@@ -112,6 +119,20 @@ class RecordLog:
     def events(self, places: Collection[Position]) -> Mapping[Position, Event]:
         """No transaction is compressed."""
         return dict.fromkeys(places, Event("Update_rows", 1000))
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """``held``: by partition, records that follow each other from an offset on."""
+
+    held: Mapping[Place, tuple[int, pa.Table]]
+
+    def __call__(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
+        for place, (start, end) in ranges.items():
+            if enough.is_set():
+                return
+            first, records = self.held[place]
+            yield {place: records.slice(start - first, end - start)}
 
 
 def in_arrow(records: Sequence[Record], start: int) -> pa.Table:

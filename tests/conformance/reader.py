@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 
 from ingest.arrow.change_facts import before
 from ingest.arrow.json_columns import Layout
+from ingest.arrow.layouts import Layouts
+from ingest.arrow.pieces import Before
+from ingest.arrow.winning_rows import winners
 from ingest.batch import arrow_reader
 from ingest.changes.row_images import RowSchema
-from ingest.lake.engines.collected_changes import winners
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position
@@ -46,6 +48,7 @@ class ReaderTarget:
         catalog.add(created("t0", history.snapshots[-1], history), 0, 0)
         (version,) = catalog.current()
         self._layout = Layout(version, RowSchema.of(version.columns, version.key))
+        self._layouts = Layouts([version.position], [self._layout])
         self._ends = [0] * history.partitions
         self._high: dict[Place, Position] = {}
         self._floor: Position | None = None
@@ -56,14 +59,14 @@ class ReaderTarget:
         """One batch. Raises ``AssertionError`` where the reader leaves it to Spark."""
         self.batches += 1
         ranges = {(_TOPIC, p): (self._ends[p], end) for p, end in enumerate(ends)}
-        layouts = {_TOPIC: self._layout}
-        read, others = arrow_reader.read(self, ranges, layouts, {}, (), self._entry(), POOL)  # type: ignore[arg-type]
+        before = Before.of(self._layouts, ranges, self._entry())
+        read, others = arrow_reader.read(self, ranges, {_TOPIC: before}, {}, (), POOL)  # type: ignore[arg-type]
         assert not others, others
         self._ends = ends
         for table, facts in read.facts.items():
             for place, (position, _) in facts.high_water.items():
                 self._high[place] = max(position, self._high.get(place, position))
-            self._apply(read.rows[table], max(facts.truncates, default=None))
+            self._apply(read.rows[table].parts[0][1], max(facts.truncates, default=None))
 
     def _apply(self, rows: pa.Table, wiped: Position | None) -> None:
         if wiped:

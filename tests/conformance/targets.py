@@ -109,6 +109,8 @@ class SparkTarget(Lake):
         self, session: SparkSession, folder: Path, *histories: History, **more: Any
     ) -> None:
         engine = {"parallel_tables": 1, "merge_engine": ENGINE, **more.pop("spark", {})}
+        # Beside the other engines, which Arrow reads for, Spark's is the one that has all rules in its own columns.
+        engine.setdefault("lane", "columns" if engine["merge_engine"] == "spark" else "driver")
         super().__init__(
             session,
             folder / uuid.uuid4().hex[:12],

@@ -90,7 +90,7 @@ def test_every_cut_of_the_log_is_brought_as_spark_reads_it_and_nothing_that_is_n
     for at_once, kept in ((100, 2**26), (2, 2**26), (100, 400)):  # as it is, in pieces, and all
         monkeypatch.setattr(fetch, "_RECORDS_AT_ONCE", at_once)
         monkeypatch.setattr(fetch, "_KEPT", kept)
-        fetcher, drawn = Fetcher(pipeline), random.Random(at_once + kept)
+        fetcher, drawn = Fetcher(fetch.settings(pipeline)), random.Random(at_once + kept)
         at, found = dict.fromkeys(ends, 0), {}
         while at != ends:  # ends of ranges fall upon records, upon markers, and between
             upto = {place: min(ends[place], at[place] + drawn.randrange(8)) for place in at}
@@ -182,7 +182,7 @@ def test_an_end_before_all_has_come_leaves_the_rest_to_be_fetched(pipeline, aske
     ends = ends_of(pipeline)
     starts = Ledger(pipeline.lake.path).last().ends
     both = {place: (starts[place], ends[place]) for place in ends}
-    wanted = brought(Fetcher(pipeline), both)
+    wanted = brought(Fetcher(fetch.settings(pipeline)), both)
     for rest in (0.0, 0.02, 0.05, 0.1, 0.2):  # before its first look at Kafka, and between any two
         ahead = Ahead(pipeline)
         ahead.begin({topic for topic, _ in ends})

@@ -18,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pymysql
 import yaml
 from deltalake.exceptions import TableNotFoundError
@@ -176,6 +177,8 @@ class Lab:
         spark: dict[str, Any] = {"driver_memory": "1g", "trigger_seconds": 0.2, "conf": conf}
         if engine := os.environ.get("INGEST_MERGE_ENGINE"):
             spark["merge_engine"] = engine
+        if lane := os.environ.get("INGEST_LANE"):
+            spark["lane"] = lane
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
         self.file.write_text(yaml.safe_dump(content))
@@ -248,6 +251,8 @@ class Lab:
             status = self.job.kill()
             self.job = None
             return status
+        if victim == "worker":
+            return self._kill_worker()
         child = self.stack.children[victim]
         running = child.process()
         assert running is not None, victim
@@ -259,10 +264,19 @@ class Lab:
             time.sleep(0.05)
         raise LabError(f"{victim} did not die")
 
+    def _kill_worker(self) -> int:
+        """The Python process of Spark's task that has reached the place. Spark begins another one by itself."""
+        worker = psutil.Process(int(self.marker.read_text().rpartition("pid=")[2]))
+        worker.kill()
+        self.disarm()
+        # A child of Spark's daemon, which alone learns how it ended.
+        self.until(lambda: not worker.is_running(), "the worker's end", 10)
+        return -signal.SIGKILL
+
     def restart(self, victim: str) -> None:
         if victim == "driver":
             self.start()
-        else:
+        elif victim != "worker":
             self.stack.up({})
 
     # --- the oracle ----------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -27,9 +28,14 @@ from ingest.local.stack import Stack
 from ingest.source.connector import Connector
 from tests.kills.lab import Lab, LabError
 
+LANE = os.environ.get("INGEST_LANE", "")
+"""Where changes are read, as the pipeline file of each cell says it."""
+SHARE = "share_read"
+"""In a Python worker of Spark's tasks, which is a victim there, too."""
 VICTIMS = ("driver", "connect", "kafka", "mysql")
 PLACES = (
     "batch_started",
+    *([SHARE] if LANE == "spark" else []),
     "changes_prepared",
     "quarantine_committed",
     "table_started~{db}.keyed",
@@ -83,7 +89,8 @@ def cells() -> list[Cell]:
         for place in PLACES
     ]
     snapshot = [Cell("snapshot", place, victim) for victim in VICTIMS for place in SNAPSHOT_PLACES]
-    return [*streaming, *snapshot]
+    worker = [Cell(phase, SHARE, "worker") for phase in ("stream", "ddl", "snapshot")]
+    return [*streaming, *snapshot, *(worker if LANE == "spark" else [])]
 
 
 @dataclass
@@ -150,7 +157,7 @@ def run_round(held: list[Held]) -> None:
     going = [one for one in held if "why" not in one.result]
     if not going:
         return
-    if victim == "driver":
+    if victim in ("driver", "worker"):
         for one in going:
             status = one.lab.kill(victim)
             attempt(one, lambda one=one, status=status: one.died(status))
@@ -164,7 +171,7 @@ def run_round(held: list[Held]) -> None:
         if one.is_snapshot:
             attempt(one, one.delete_what_was_read)
         one.lab.disarm()
-    if victim != "driver":
+    if victim not in ("driver", "worker"):
         stack.up({})
     for one in going:
         attempt(one, one.go_on)

@@ -118,21 +118,6 @@ def _counted(unread: DataFrame, tables: Sequence[TableBatch]) -> int:
     return sum(row["count"] for row in counted if row.bad)
 
 
-def winners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """One row per key: the one with the highest position. In and out: a MERGE's source rows."""
-    place = pc.struct_field(rows[RESERVED_COLUMN], "position")
-    fields = [pc.struct_field(place, field.name) for field in place.type]
-    names = [str(index) for index in range(len(fields))]
-    order = pc.sort_indices(
-        pa.table(fields, names=names), sort_keys=[(name, "ascending") for name in names]
-    )
-    keys = [str(index) for index in range(len(key))]
-    numbers = pa.array(range(rows.num_rows), pa.int64())
-    table = pa.table([*(rows[name].take(order) for name in key), numbers], names=[*keys, "n"])
-    last = table.group_by(keys).aggregate([("n", "max")])["n_max"]
-    return rows.take(order.take(last))
-
-
 class AbsentError(Exception):
     """A change removes a row that the table does not hold."""
 

@@ -13,13 +13,13 @@ from typing import ClassVar, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.arrow import winning_rows
 from ingest.changes import dedup
-from ingest.config.pipeline_file import Wanted
+from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
-from ingest.lake.engines import collected_changes
 from ingest.lake.engines.engine_choice import Candidate, Choice, MergeFacts
 from ingest.schema.evolution import Profile
 from ingest.targets import mirror_rows, multiset_rows
@@ -57,7 +57,7 @@ class MergeSource:
     def winners(self, key: tuple[str, ...]) -> pa.Table:
         """The same in the driver."""
         if self.rows is not None:
-            return collected_changes.winners(self.rows, key)
+            return winning_rows.winners(self.rows, key)
         return self.winning(key).toArrow()
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from ingest.config.pipeline_file import Wanted
+from ingest.config.spark_settings import Wanted
 from ingest.lake.files.location import delta_rs_folder
 from ingest.model import reasons
 from ingest.model.topics import TableId

@@ -78,7 +78,7 @@ ways = pytest.mark.parametrize(
         pytest.param({"spark": {"max_megabytes_per_batch": 1}}, id="by bytes in the driver"),
         pytest.param({"dedup": {"by": "both"}, "spark": {"max_changes_per_batch": 5}}, id="with state"),
         pytest.param(
-            {"spark": {"merge_engine": "spark", "max_changes_per_batch": 5}},
+            {"spark": {"lane": "columns", "merge_engine": "spark", "max_changes_per_batch": 5}},
             id="by records through Spark",
             marks=pytest.mark.long,  # a minute; how a part is read and merged is what differs
         ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.batch.driver_reader import DriverReader
+from ingest.batch.plain_reader import PlainReader
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, ReadRequest
 from ingest.batch.spark_reader import SparkReader
@@ -25,10 +25,10 @@ from ingest.testing.source import Source
 COLUMNS = {"id": "INT", "v": "VARCHAR(20)"}
 
 
-@pytest.fixture
-def asked(spark, tmp_path):
-    """A request of two tables with a key and one without, none of it applied yet, and what its readers begin with."""
-    lake, source = Lake(spark, tmp_path / "lake"), Source()
+@pytest.fixture(params=["driver", "spark"])
+def asked(spark, tmp_path, request):
+    """A request of two tables with a key and one without, none of it applied yet, and what its readers begin with; on each lane."""
+    lake, source = Lake(spark, tmp_path / "lake", spark={"lane": request.param}), Source()
     for name, key in (("d.one", ["id"]), ("d.two", ["id"]), ("d.loose", [])):
         table = source.table(name, COLUMNS, key=key)
         table.insert(id=1, v="a")
@@ -61,7 +61,7 @@ def test_of_plain_records_both_readers_say_the_same(asked):
     request = plain(request, job)
     by_spark = SparkReader(job)
     (one, left), (other, rest) = (
-        reader.read(request, Stopwatch()) for reader in (DriverReader(job), by_spark)
+        reader.read(request, Stopwatch()) for reader in (PlainReader(job), by_spark)
     )
     assert (left, rest) == ({}, {})
     assert one.facts == other.facts
@@ -69,7 +69,9 @@ def test_of_plain_records_both_readers_say_the_same(asked):
     assert one.counts == other.counts
     assert one.counts.changes == 8
     assert (one.ties, other.ties) == ((), [])
-    assert {str(table): rows.num_rows for table, rows in one.rows.items()} == {"d.one": 4, "d.two": 4}  # fmt: skip
+    # Spark's tasks hand over the newest change of each key alone.
+    rows = 4 if job.pipeline.spark.lane == "driver" else 2
+    assert {str(table): found.num_rows for table, found in one.rows.items()} == {"d.one": rows, "d.two": rows}  # fmt: skip
     assert other.fresh.count() == 8
     by_spark.release()
 
@@ -91,7 +93,7 @@ def test_what_the_driver_leaves_is_spark_s_and_both_are_one_reading(asked):
 def test_a_reader_that_has_to_leave_all_of_it_does_not_try(asked):
     job, request = asked
     late = ReadRequest(**{**vars(request), "late": True})
-    found, left = DriverReader(job).read(late, watch := Stopwatch())
+    found, left = PlainReader(job).read(late, watch := Stopwatch())
     assert found is None
     assert left == dict.fromkeys(request.topics, "all of it came late to Spark")
     assert watch.stages == {}
@@ -102,6 +104,6 @@ def test_a_table_that_stands_before_a_ddl_leaves_no_other_to_spark(asked):
     paused = {"d.two": Position(0, 1, 1)}
     request = plain(request, job)
     request = replace(request, note=replace(request.note, paused=paused))
-    read, left = DriverReader(job).read(request, Stopwatch())
+    read, left = PlainReader(job).read(request, Stopwatch())
     assert sorted(map(str, read.facts)) == ["d.one"]
     assert left == {job.pipeline.topic(TableId("d", "two")): reasons.PAUSED.of()}

@@ -39,7 +39,7 @@ class Watched:
         return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(("engine", "reader"), [("auto", "driver"), ("spark", "spark")])
+@pytest.mark.parametrize(("engine", "reader"), [("auto", "driver"), ("spark", "columns")])
 def test_batches_are_told_with_who_read_and_who_merged_and_never_with_what(
     spark, tmp_path, engine, reader
 ):

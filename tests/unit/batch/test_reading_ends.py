@@ -8,6 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from ingest.arrow.json_columns import Layout
+from ingest.arrow.layouts import Layouts
+from ingest.arrow.pieces import Before
 from ingest.batch import arrow_reader
 from ingest.changes.row_images import RowSchema
 from ingest.kafka import fetch
@@ -61,7 +63,7 @@ class Kafka:
         """The same."""
 
     def bring(self, ranges, enough=None):
-        fetcher = Fetcher(None)
+        fetcher = Fetcher({})
         fetcher._consumer = self
         return fetcher.records(ranges, enough)
 
@@ -81,16 +83,18 @@ def values():
     return source.log
 
 
+def layout_of(version):
+    layout = Layout(version, RowSchema.of(version.columns, version.key))
+    return Before(Layouts([version.position], [layout]), None, {})
+
+
 def read(log, kafka, ranges, most):
     catalog = Catalog()
     for record in log:
         if record.topic == "p":
             catalog.add(json.loads(record.value), 0, 0)
-    layouts = {
-        f"p.{one.table}": Layout(one, RowSchema.of(one.columns, one.key))
-        for one in catalog.current()
-    }
-    found, others = arrow_reader.read(kafka, ranges, layouts, {}, (), None, POOL, most)
+    befores = {f"p.{one.table}": layout_of(one) for one in catalog.current()}
+    found, others = arrow_reader.read(kafka, ranges, befores, {}, (), POOL, most)
     assert not others
     return found
 

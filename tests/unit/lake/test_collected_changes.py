@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.arrow.record_decoder import POSITION
-from ingest.lake.engines.collected_changes import AbsentError, numbered, winners
+from ingest.arrow.winning_rows import winners
+from ingest.lake.engines.collected_changes import AbsentError, numbered
 from tests.support.direct_lake import META
 
 

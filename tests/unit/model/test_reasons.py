@@ -95,6 +95,7 @@ STORED = [
     "the name of its column a b",
     "the type of its column g",
     "the batch is large",
+    "Spark's tasks could not read it; the log says why",
     "librdkafka could not fetch: no record of ('p.d.t', 0) in 30 s",
 ]
 """As versions before this module wrote them into manifests and quarantines, in its order."""

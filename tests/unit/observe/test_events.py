@@ -42,7 +42,7 @@ def everything(observer, failure=None):
     """A run in which each thing happens once."""
     observer.begin()
     observer.decided(finish=3, resume=False, rewinds=True, resync=["d.t"], restored=["/l/d/t"])
-    observer.published(Published(BEFORE, OPENED, frozenset({"d.t"})))
+    observer.published(Published(BEFORE, OPENED, {"d.t": "driver"}))
     observer.published(Published(OPENED, CLOSED))
     observer.upkeep(5, [Upkeep("/l/d/t", "ordered", "10 rows in 2 files put in order", 10, 2, 0.5)])
     observer.restarted("conflict")

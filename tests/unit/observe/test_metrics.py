@@ -71,7 +71,7 @@ def page(look):
 
 def busy():
     found = Observer("shop", "/l", ("d.*",), 7)
-    found.published(Published(entry(3), NEWEST, frozenset({"d.t"})))
+    found.published(Published(entry(3), NEWEST, {"d.t": "driver"}))
     found.upkeep(4, [Upkeep("/l/d/t", "vacuumed", "3 files", files=3)])
     found.restarted("conflict")
     found.restarted("E-KAFKA-AWAY")
@@ -91,7 +91,7 @@ def test_the_page_says_what_the_manifest_and_the_watch_say():
     assert value("ingest_changes_total", outcome="resent") == 3
     assert value("ingest_changes_total", outcome="late") == 1
     assert value("ingest_changes_by_reader_total", reader="driver") == 4
-    assert value("ingest_changes_by_reader_total", reader="spark") == 5
+    assert value("ingest_changes_by_reader_total", reader="columns") == 5
     assert value("ingest_table_changes_total", table=ODD) == 5, "a hostile name survives the page"
     assert value("ingest_table_commits_total", table="d.t") == 2
     assert value("ingest_table_commits_total", table=ODD) == 3

@@ -12,13 +12,14 @@ from deltalake import DeltaTable, Schema
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from ingest.arrow import winning_rows
 from ingest.batch import row_fates
 from ingest.batch.row_fates import Was
 from ingest.cli.plans import plan_table
 from ingest.config import pipeline_file
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
+from ingest.lake.engines import copy_on_write, merge_on_read
 from ingest.model.manifest import TableState
 from ingest.model.names import Marker
 from ingest.model.position import Position
@@ -231,7 +232,7 @@ class Lake:
         rows = pa.table(
             [[key for key, *_ in changes], [v for _, v, *_ in changes], meta], schema=_SCHEMA
         )
-        winners = collected_changes.winners(rows, ("id",))
+        winners = winning_rows.winners(rows, ("id",))
         self.batch += 1
         self.table.version()
         with self.table.identified("ingest/p/c/d.t/mirror", Marker(1, self.batch, 0).version, ""):

@@ -1,0 +1,70 @@
+"""A table's changes of one batch as a MERGE's source rows, and which of them belong to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.arrow.change_facts import before
+from ingest.arrow.winning_rows import places
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.steps import Step
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """``parts``: apart by the columns and the key that they were read with, each with one version of these; a row for each change,
+    TRUNCATEs left out: the columns and the reserved one.
+    """
+
+    parts: tuple[tuple[SchemaVersion, pa.Table], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return sum(rows.nbytes for _, rows in self.parts)
+
+    @property
+    def num_rows(self) -> int:
+        """Of all."""
+        return sum(rows.num_rows for _, rows in self.parts)
+
+    def cut(self, steps: Sequence[Step]) -> list[pa.Table]:
+        """Those of each step. One that was read with other columns than its step's is in none of them."""
+        if len(steps) == 1:
+            return [_whole(self._like(steps[0]))]
+        return [
+            _whole([rows.filter(_within(rows, step)) for rows in self._like(step)])
+            for step in steps
+        ]
+
+    def fit(self, steps: Sequence[Step]) -> bool:
+        """Whether each of them was read with the columns and the key of its step."""
+        if len(steps) == 1:
+            found = sum(rows.num_rows for rows in self._like(steps[0]))
+        else:
+            pairs = ((rows, step) for step in steps for rows in self._like(step))
+            found = sum(pc.sum(_within(rows, step)).as_py() or 0 for rows, step in pairs)
+        return bool(found == self.num_rows)
+
+    def _like(self, step: Step) -> list[pa.Table]:
+        """Several where columns went and came again."""
+        return [rows for version, rows in self.parts if version.is_like(step.version)]
+
+
+def _whole(parts: Sequence[pa.Table]) -> pa.Table:
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts) if parts else pa.table({})
+
+
+def _within(rows: pa.Table, step: Step) -> pa.ChunkedArray:
+    """True for those at the positions of a step."""
+    held = places(rows)
+    mine = pa.repeat(pa.scalar(True), rows.num_rows)
+    if step.start is not None:
+        mine = pc.and_(mine, pc.invert(before(held, step.start)))
+    if step.end is not None:
+        mine = pc.and_(mine, before(held, step.end))
+    return mine

@@ -1,0 +1,191 @@
+"""Plain records read by Arrow: which topics may be, by which layout, where (``lane``), and whether what was read fits.
+
+``arrow_reader`` reads them in the driver, ``task_reader`` in Spark's tasks; what both make is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingest.arrow.json_columns import Layout
+from ingest.arrow.layouts import Layouts, barriers, in_force
+from ingest.arrow.pieces import Before
+from ingest.arrow.source_rows import SourceRows
+from ingest.batch import arrow_reader
+from ingest.batch.lane import LaneFacts, lane
+from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
+from ingest.batch.stage_times import Stopwatch
+from ingest.batch.task_reader import TaskReader
+from ingest.changes.kept_rows import KeptRows
+from ingest.changes.row_images import RowSchema
+from ingest.lake.files.location import is_local
+from ingest.model import reasons
+from ingest.model.manifest import Entry, Place, TableState
+from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.set_aside import Spans
+from ingest.schema.steps import TableFacts, steps
+
+
+class PlainReader:
+    """Keeps the layouts of tables from one batch to the next."""
+
+    def __init__(self, job: ReaderJob) -> None:
+        self._job = job
+        self._pipeline = job.pipeline
+        self._layouts: dict[TableId, Layouts] = {}
+        self._tasks = TaskReader(job.log, job.epochs, job.pool, job.collects)
+
+    def read(
+        self, request: ReadRequest, watch: Stopwatch
+    ) -> tuple[Reading | None, Mapping[str, str]]:
+        """Stage: ``read``."""
+        left = self._left(request)
+        plain = request.topics - left.keys()
+        if not plain:
+            return None, left
+        reading, others = self._plain(request, plain, left)
+        watch.done("read")
+        return reading, others
+
+    def release(self) -> None:
+        """Free what was kept for a batch."""
+        self._tasks.release()
+
+    def _left(self, request: ReadRequest) -> dict[str, str]:
+        """Topics that Spark has to read, which has all the rules, each with why."""
+        note, topics = request.note, request.topics
+        why = special(note, late=request.late, keeps_state=self._pipeline.dedup.keeps_state)
+        if self._pipeline.spark.lane == "columns":
+            why = ""
+        if why is not None:
+            return dict.fromkeys(topics, why)
+        waits = self._job.held.topics(note.batch_id)
+        paused = {self._pipeline.topic(TableId.parse(name)) for name in note.paused}
+        left = dict.fromkeys(topics & waits, reasons.KEY_WAITS.of())
+        return left | dict.fromkeys(topics & paused, reasons.PAUSED.of())
+
+    def _plain(
+        self, request: ReadRequest, plain: set[str], left: Mapping[str, str]
+    ) -> tuple[Reading, dict[str, str]]:
+        """What was read of these topics, and all topics that were not, with why."""
+        catalog, previous, job = request.catalog, request.previous, self._job
+        layouts, others = self._known(catalog, plain, previous)
+        others |= left
+        for topic in self._unreadable(request.aside, previous) & layouts.keys():
+            others[topic] = reasons.UNREADABLE_COLUMN.of()
+            del layouts[topic]
+        befores = self._befores(request, layouts)
+        ranges, most = request.note.ranges, request.most
+        if lane(self._lane_facts(request, plain)) == "driver":
+            read, others = arrow_reader.read(
+                job.log, ranges, befores, others, job.epochs, job.pool, most
+            )
+        else:
+            session = request.records.sparkSession
+            read, others = self._tasks.read(session, request.note, befores, others, most)
+        states = previous.tables if previous else {}
+        fits = {
+            table
+            for table, found in read.facts.items()
+            if _fits(read.rows[table], found, catalog, states.get(str(table)))
+        }
+        again = {
+            topic: reasons.COLUMNS_CHANGE.of()
+            for topic, one in layouts.items()
+            if one.table in read.facts.keys() - fits
+        }
+        return read.of(fits), {**others, **again}
+
+    def _befores(self, request: ReadRequest, layouts: Mapping[str, Layouts]) -> dict[str, Before]:
+        """By topic, what is known of it before it is read."""
+        places = dict[str, list[Place]]()
+        for place in request.touched:
+            places.setdefault(place[0], []).append(place)
+        previous, found = request.previous, dict[str, Before]()
+        for topic, one in layouts.items():
+            state = previous.tables.get(str(one.table)) if previous else None
+            cuts = barriers(request.catalog, one.table, state.position if state else None)
+            found[topic] = Before.of(one, places[topic], previous, cuts)
+        return found
+
+    def _lane_facts(self, request: ReadRequest, topics: set[str]) -> LaneFacts:
+        spark, lake = self._pipeline.spark, self._pipeline.lake.path
+        ranges = request.note.ranges.items()
+        return LaneFacts(
+            spark.lane,
+            one_machine=spark.master.startswith("local") and is_local(lake),
+            records=sum(end - start for (topic, _), (start, end) in ranges if topic in topics),
+            bytes=request.expected,
+            most_records=spark.driver_max.changes,
+            most_bytes=spark.driver_max.megabytes * 2**20,
+        )
+
+    def _unreadable(self, aside: Spans, previous: Entry | None) -> set[str]:
+        """Topics in which changes may still come that cannot be read."""
+        found = set()
+        for table, spans in aside.items():
+            state = previous.tables.get(str(table)) if previous else None
+            at = state.position if state else None
+            if any(span.end is None or at is None or at < span.end for span in spans):
+                found.add(self._pipeline.topic(table))
+        return found
+
+    def _known(
+        self, catalog: Catalog, topics: set[str], previous: Entry | None
+    ) -> tuple[dict[str, Layouts], dict[str, str]]:
+        """By topic, the layouts of tables that Arrow can read; of all others, why they cannot."""
+        found: dict[str, Layouts] = {}
+        others = dict.fromkeys(topics, reasons.UNKNOWN_TABLE.of())
+        # Where two tables share a topic, the one that is there still is the likelier one.
+        dropped = {*catalog.versions} - {version.table for version in catalog.current()}
+        for table in (*sorted(dropped), *sorted({*catalog.versions} - dropped)):
+            topic = self._pipeline.topic(table)
+            if topic not in topics:
+                continue
+            state = previous.tables.get(str(table)) if previous else None
+            layouts = self._of(table, in_force(catalog, table, state.position if state else None))
+            if layouts is None:
+                continue
+            why = layouts.unreadable()
+            if why is None:
+                found[topic] = layouts
+                others.pop(topic, None)
+            else:
+                found.pop(topic, None)
+                others[topic] = why
+        return found, others
+
+    def _of(self, table: TableId, versions: Sequence[SchemaVersion]) -> Layouts | None:
+        """Those of before, as far as they are the same: what is worked out of a layout is kept with it."""
+        if not versions:
+            return None
+        known = self._layouts.get(table)
+        if known is None or [one.version for one in known.each] != [*versions]:
+            held = {one.version: one for one in known.each} if known else {}
+            each = [held.get(version) or self._layout(version) for version in versions]
+            known = self._layouts[table] = Layouts([one.position for one in versions], each)
+        return known
+
+    def _layout(self, version: SchemaVersion) -> Layout:
+        readable = admitted(version, self._pipeline.lake.profile)
+        zero = self._pipeline.source.epoch_dates
+        return Layout(version, RowSchema.of(readable.columns, version.key, zero))
+
+
+def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
+    """Why Spark alone can read such a batch, or None."""
+    if late:
+        return reasons.ALL_LATE.of()
+    if keeps_state:
+        return reasons.REMEMBERED.of()
+    return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
+
+
+def _fits(
+    rows: SourceRows | KeptRows, found: TableFacts, catalog: Catalog, state: TableState | None
+) -> bool:
+    """True when each change was read with the layout of the schema in force at its place."""
+    return rows.fit(steps(found, catalog, state.position if state else None))

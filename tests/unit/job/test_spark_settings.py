@@ -1,0 +1,19 @@
+"""`spark_session`: what a session is begun with."""
+
+import pytest
+
+from ingest.job.spark_session import trying_again
+
+
+@pytest.mark.parametrize(
+    ("master", "begun"),
+    [
+        ("local", "local[1, 4]"),
+        ("local[2]", "local[2, 4]"),
+        ("local[*]", "local[*, 4]"),
+        ("local[2, 1]", "local[2, 1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_a_task_on_one_machine_is_tried_again_unless_the_master_says_how_often(master, begun):
+    assert trying_again(master) == begun
