@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ingest.model import reasons
 from ingest.model.manifest import Gap, TableState
-from ingest.model.position import Position
+from ingest.model.position import PART_DELETE, Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Attempt, TableFacts
@@ -131,7 +131,9 @@ def may_be_whole(
     be of any that was known by then.
     """
     own = max(hidden, pinned or hidden)
-    if (own > hidden or not asked) and (streamed is None or streamed < own):
+    # Rows of a snapshot stand behind its place (``PART_WRITE``), which is all that a connector with nothing to stream has come to.
+    place = replace(own, part=PART_DELETE)
+    if (own > hidden or not asked) and (streamed is None or streamed < place):
         return False
     if asked:
         void = [gap for gap in gaps for one in asked if gap.makes_void(table, one.after)]

@@ -11,7 +11,7 @@ from ingest.changes.restarted_snapshots import Asked, may_be_whole
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
 from ingest.model.manifest import Entry, Gap, HighWater, TableState
-from ingest.model.position import Position
+from ingest.model.position import PART_WRITE, Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
@@ -34,6 +34,15 @@ def test_one_that_the_connector_began_of_itself_is_whole_when_it_streams_beyond_
     assert may_be(streamed=AT)
     assert not may_be(streamed=AT, pinned=LATER), "a newer one is under way"
     assert may_be(streamed=LATER, pinned=LATER)
+
+
+def test_of_a_quiet_source_the_place_of_its_rows_is_all_that_the_connector_comes_to():
+    """They stand behind it: nothing else may be written for hours, and it would wait for so long."""
+    rows = replace(AT, part=PART_WRITE)
+    known = {"gaps": (), "asked": (), "pinned": AT}
+    assert may_be_whole("d.t", rows, streamed=AT, **known)
+    assert not may_be_whole("d.t", rows, streamed=replace(AT, pos=AT.pos - 1), **known)
+    assert not may_be_whole("d.t", rows, streamed=AT, **{**known, "pinned": LATER})
 
 
 def test_one_that_was_asked_for_is_whole_when_the_connector_says_so_and_not_when_it_streams():
