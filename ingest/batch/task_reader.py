@@ -71,12 +71,11 @@ class TaskReader:
         wanted = {place: r for place, r in touched.items() if place[0] in befores}
         if not wanted:
             return Reading(), {**others}
-        shares = shared(wanted, session.sparkContext.defaultParallelism)
-        each = None
-        if self.collects:
-            limit = MAX_BYTES if most is None else most
-            shares = shared(wanted, session.sparkContext.defaultParallelism, limit // PIECE)
-            each = max(AT_MOST * limit // len(shares), 1)
+        # What is kept in Spark goes to its disk, and has no limit: see ``TaskJob.keeps``.
+        limit = None if not self.collects else MAX_BYTES if most is None else most
+        cores, pieces = session.sparkContext.defaultParallelism, limit and limit // PIECE
+        shares = shared(wanted, cores, pieces)
+        each = limit and max(AT_MOST * limit // len(shares), 1)
         source = self.log.source(wanted)
         keeps = not self.collects
         job = TaskJob(note.batch_id, source, befores, self.epochs, shares, each, keeps)
@@ -86,10 +85,8 @@ class TaskReader:
             self._kept.append(frame)
         try:
             come = _Come.of(frame if self.collects else frame.drop("rows"), shares)
-        except (
-            PythonException,
-            Py4JJavaError,
-        ):  # Spark's log says why; values of rows may be among the words
+        except (PythonException, Py4JJavaError):
+            # Spark's log says why, in words that may hold values of rows.
             return Reading(), dict.fromkeys(_topics(touched), reasons.NO_TASK.of())
         if come.failure:
             why = reasons.NOT_FETCHED.of(words=come.failure)
