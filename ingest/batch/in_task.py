@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.arrow import pieces
+from ingest.arrow import freed_memory, pieces
 from ingest.arrow.pieces import Before, Piece
 from ingest.arrow.winning_rows import between, span, winners
 from ingest.batch.shares import Share
@@ -105,6 +105,8 @@ def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:
         if job.keeps:
             raise
         odd |= {topic: f"{NOT_FETCHED}{failure}" for topic, _ in share.ranges}
+    if size >= freed_memory.LARGE:
+        freed_memory.give_back()  # a worker lives on, and beside it the driver, Java and other workers
     reached("share_read", job.batch)
     for place, end in until.items():
         yield _row(number, place, until=end, odd=odd.get(place[0]))
