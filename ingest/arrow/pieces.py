@@ -7,6 +7,7 @@ Spark's tasks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -103,7 +104,7 @@ def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[
     if len(layouts.each) == 1:
         yield 0, record_decoder.decode(records, layouts.each[0], epoch)
         return
-    records = records.filter(pc.is_valid(records["value"]))
+    records = record_decoder.with_values(records)
     if not records.num_rows:
         raise UnfitError("no record")
     # Their places cost a third of what reading them costs, so they are looked at by themselves only where a layout begins among them.
@@ -124,14 +125,13 @@ def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[
         yield number, record_decoder.decode(part, layouts.each[number], epoch)
 
 
-def _numbers(records: pa.Table, layouts: Layouts, epoch: int) -> pa.Array:
+def _numbers(records: pa.Table, layouts: Layouts, epoch: int) -> pa.ChunkedArray:
     """The layout of each record. Raises :class:`UnfitError` for one of before the first."""
     places = record_decoder.places(records, epoch)
     numbers = pa.repeat(pa.scalar(-1, pa.int32()), records.num_rows)
     for start in layouts.starts:
         behind = pc.invert(change_facts.before(places, start))
         numbers = pc.add(numbers, pc.cast(behind, pa.int32()))
-    numbers = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
     if pc.min(numbers).as_py() < 0:
         raise UnfitError("older than its table's columns")
     return numbers
@@ -179,24 +179,24 @@ class Gathered:
         ]
         return TableFacts.combine(rows)
 
-    def taken(self) -> dict[TableId, list[tuple[int, pa.Table]]]:
-        """Their rows, in the order of each partition, by table and with the number of the layout; all are let go of."""
-        tables: dict[TableId, list[tuple[int, pa.Table]]] = {}
+    def rows(self, pool: Executor) -> dict[TableId, SourceRows]:
+        """Their rows, in the order of each partition, joined side by side; all pieces are let go of."""
+        tables: dict[TableId, tuple[Layouts, list[Piece]]] = {}
         for place in sorted(self._pieces):
             pieces = self._pieces.pop(place)
             if place[0] not in self.others:
-                table = self.befores[place[0]].layouts.table
-                rows = ((piece.layout, piece.rows) for piece in pieces)
-                tables.setdefault(table, []).extend(rows)
-        return tables
+                layouts = self.befores[place[0]].layouts
+                tables.setdefault(layouts.table, (layouts, []))[1].extend(pieces)
+        return dict(zip(tables, pool.map(_joined, tables.values()), strict=True))
 
 
-def source_rows(layouts: Layouts, parts: list[tuple[int, pa.Table]]) -> SourceRows:
-    """Of all pieces of a table, which are let go of."""
+def _joined(of_table: tuple[Layouts, list[Piece]]) -> SourceRows:
+    """All pieces of a table, which are let go of."""
+    layouts, pieces = of_table
     by_layout: dict[int, list[pa.Table]] = {}
-    for number, rows in parts:
-        by_layout.setdefault(number, []).append(rows)
-    parts.clear()
+    for piece in pieces:
+        by_layout.setdefault(piece.layout, []).append(piece.rows)
+    pieces.clear()
     found = []
     for number in sorted(by_layout):
         whole = pa.concat_tables(by_layout.pop(number)).combine_chunks()

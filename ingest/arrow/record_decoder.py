@@ -62,9 +62,13 @@ def decode(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     Raises :class:`UnfitError`.
     """
     with _fit():
-        if records["value"].null_count:
-            records = records.filter(pc.is_valid(records["value"]))
-        return _decoded(records, layout, epoch)
+        return _decoded(with_values(records), layout, epoch)
+
+
+def with_values(records: pa.Table) -> pa.Table:
+    """Those that have one."""
+    value = records["value"]
+    return records.filter(pc.is_valid(value)) if value.null_count else records
 
 
 def places(records: pa.Table, epoch: int) -> pa.Table:

@@ -17,7 +17,7 @@ from threading import Event
 import pyarrow as pa
 
 from ingest.arrow import pieces
-from ingest.arrow.pieces import Before, Gathered, Piece, source_rows
+from ingest.arrow.pieces import Before, Gathered, Piece
 from ingest.batch.record_reader import Reading
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
@@ -139,7 +139,5 @@ class _Found:
 
     def result(self, pool: Executor) -> Reading:
         """All that was read of topics that are not left to Spark."""
-        facts, parts = self.gathered.facts(), self.gathered.taken()
-        layouts = {before.layouts.table: before.layouts for before in self.befores.values()}
-        rows = pool.map(source_rows, [layouts[table] for table in parts], parts.values())
-        return Reading.by_arrow(facts, dict(zip(parts, rows, strict=True)), "driver")
+        facts = self.gathered.facts()
+        return Reading.by_arrow(facts, self.gathered.rows(pool), "driver")

@@ -23,21 +23,7 @@ from ingest.model.epochs import Epoch
 from ingest.model.failpoints import reached
 from ingest.model.manifest import Place
 
-SCHEMA = (
-    "share int, topic string, partition int, until bigint, odd string, layout int, facts string, spans string, "
-    "bytes bigint, types binary, rows binary"
-)
-"""What comes of a share: a row for each piece, in order, and behind them one for each partition: ``until`` where it was read, and
-``odd`` why its topic is not for this lane, if so.
-
-Of a piece there is the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of Arrow's of ``bytes``: of each key the newest between
-two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the first and the last position; ``types``: Arrow's schema of the rows.
-"""
-
-NOT_FETCHED = "not fetched: "
-"""Before librdkafka's words, in ``odd``."""
-
-_OUT = pa.schema(
+SCHEMA = pa.schema(
     [
         ("share", pa.int32()),
         ("topic", pa.string()),
@@ -52,6 +38,15 @@ _OUT = pa.schema(
         ("rows", pa.binary()),
     ]
 )
+"""What comes of a share: a row for each piece, in order, and behind them one for each partition: ``until`` where it was read, and
+``odd`` why its topic is not for this lane, if so.
+
+Of a piece there is the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of Arrow's of ``bytes``: of each key the newest between
+two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the first and the last position; ``types``: Arrow's schema of the rows.
+"""
+
+NOT_FETCHED = "not fetched: "
+"""Before librdkafka's words, in ``odd``."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +129,8 @@ def _folded(piece: Piece, before: Before) -> dict[str, Any]:
 
 def _row(share: int, place: Place, **said: Any) -> pa.RecordBatch:
     held = {"share": share, "topic": place[0], "partition": place[1], **said}
-    arrays = [_alone(held.get(field.name), field.type) for field in _OUT]
-    return pa.record_batch(arrays, schema=_OUT)
+    arrays = [_alone(held.get(field.name), field.type) for field in SCHEMA]
+    return pa.record_batch(arrays, schema=SCHEMA)
 
 
 def _alone(value: Any, kind: pa.DataType) -> pa.Array:

@@ -10,23 +10,21 @@ from collections.abc import Mapping, Sequence
 from ingest.arrow.json_columns import Layout
 from ingest.arrow.layouts import Layouts, barriers, in_force
 from ingest.arrow.pieces import Before
-from ingest.arrow.source_rows import SourceRows
 from ingest.batch import arrow_reader
-from ingest.batch.lane import LaneFacts, lane
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.task_reader import TaskReader
-from ingest.changes.kept_rows import KeptRows
 from ingest.changes.row_images import RowSchema
-from ingest.lake.files.location import is_local
+from ingest.kafka.lane import LaneFacts, lane
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Place, TableState
+from ingest.model.manifest import Entry, Place
+from ingest.model.position import Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.set_aside import Spans
-from ingest.schema.steps import TableFacts, steps
+from ingest.schema.steps import steps
 
 
 class PlainReader:
@@ -77,20 +75,20 @@ class PlainReader:
         for topic in self._unreadable(request.aside, previous) & layouts.keys():
             others[topic] = reasons.UNREADABLE_COLUMN.of()
             del layouts[topic]
-        befores = self._befores(request, layouts)
-        ranges, most = request.note.ranges, request.most
-        if lane(self._lane_facts(request, plain)) == "driver":
+        in_driver, most = self._lane(request, plain) == "driver", request.most
+        befores = self._befores(request, layouts, folds=not in_driver)
+        if in_driver:
             read, others = arrow_reader.read(
-                job.log, ranges, befores, others, job.epochs, job.pool, most
+                job.log, request.note.ranges, befores, others, job.epochs, job.pool, most
             )
         else:
             session = request.records.sparkSession
             read, others = self._tasks.read(session, request.note, befores, others, most)
-        states = previous.tables if previous else {}
         fits = {
             table
             for table, found in read.facts.items()
-            if _fits(read.rows[table], found, catalog, states.get(str(table)))
+            # Each change was read with the layout of the schema in force at its place.
+            if read.rows[table].fit(steps(found, catalog, _applied(table, previous)))
         }
         again = {
             topic: reasons.COLUMNS_CHANGE.of()
@@ -99,36 +97,32 @@ class PlainReader:
         }
         return read.of(fits), {**others, **again}
 
-    def _befores(self, request: ReadRequest, layouts: Mapping[str, Layouts]) -> dict[str, Before]:
-        """By topic, what is known of it before it is read."""
+    def _befores(
+        self, request: ReadRequest, layouts: Mapping[str, Layouts], *, folds: bool
+    ) -> dict[str, Before]:
+        """By topic, what is known of it before it is read. ``folds``: changes are thrown away there that a newer one of their step
+        covers, so that it has to be known where steps end.
+        """
         places = dict[str, list[Place]]()
         for place in request.touched:
             places.setdefault(place[0], []).append(place)
         previous, found = request.previous, dict[str, Before]()
         for topic, one in layouts.items():
-            state = previous.tables.get(str(one.table)) if previous else None
-            cuts = barriers(request.catalog, one.table, state.position if state else None)
+            applied = _applied(one.table, previous)
+            cuts = barriers(request.catalog, one.table, applied) if folds else ()
             found[topic] = Before.of(one, places[topic], previous, cuts)
         return found
 
-    def _lane_facts(self, request: ReadRequest, topics: set[str]) -> LaneFacts:
-        spark, lake = self._pipeline.spark, self._pipeline.lake.path
+    def _lane(self, request: ReadRequest, topics: set[str]) -> str:
         ranges = request.note.ranges.items()
-        return LaneFacts(
-            spark.lane,
-            one_machine=spark.master.startswith("local") and is_local(lake),
-            records=sum(end - start for (topic, _), (start, end) in ranges if topic in topics),
-            bytes=request.expected,
-            most_records=spark.driver_max.changes,
-            most_bytes=spark.driver_max.megabytes * 2**20,
-        )
+        records = sum(end - start for (topic, _), (start, end) in ranges if topic in topics)
+        return lane(LaneFacts.of(self._pipeline, records, request.expected))
 
     def _unreadable(self, aside: Spans, previous: Entry | None) -> set[str]:
         """Topics in which changes may still come that cannot be read."""
         found = set()
         for table, spans in aside.items():
-            state = previous.tables.get(str(table)) if previous else None
-            at = state.position if state else None
+            at = _applied(table, previous)
             if any(span.end is None or at is None or at < span.end for span in spans):
                 found.add(self._pipeline.topic(table))
         return found
@@ -139,14 +133,14 @@ class PlainReader:
         """By topic, the layouts of tables that Arrow can read; of all others, why they cannot."""
         found: dict[str, Layouts] = {}
         others = dict.fromkeys(topics, reasons.UNKNOWN_TABLE.of())
-        # Where two tables share a topic, the one that is there still is the likelier one.
-        dropped = {*catalog.versions} - {version.table for version in catalog.current()}
-        for table in (*sorted(dropped), *sorted({*catalog.versions} - dropped)):
+        current = {version.table for version in catalog.current()}
+        # Where two tables share a topic, the one that is there still is the likelier one: it comes last.
+        for table in sorted(catalog.versions, key=current.__contains__):
             topic = self._pipeline.topic(table)
             if topic not in topics:
                 continue
-            state = previous.tables.get(str(table)) if previous else None
-            layouts = self._of(table, in_force(catalog, table, state.position if state else None))
+            versions = in_force(catalog, table, _applied(table, previous))
+            layouts = self._of(table, versions)
             if layouts is None:
                 continue
             why = layouts.unreadable()
@@ -184,8 +178,7 @@ def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
     return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
 
 
-def _fits(
-    rows: SourceRows | KeptRows, found: TableFacts, catalog: Catalog, state: TableState | None
-) -> bool:
-    """True when each change was read with the layout of the schema in force at its place."""
-    return rows.fit(steps(found, catalog, state.position if state else None))
+def _applied(table: TableId, previous: Entry | None) -> Position | None:
+    """The newest position of a table that the manifest has; None where it has none."""
+    state = previous.tables.get(str(table)) if previous else None
+    return state.position if state else None

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ingest.arrow.pieces import Before, Gathered, Piece, source_rows
+from ingest.arrow.pieces import Before, Gathered, Piece
 from ingest.batch import in_task
 from ingest.batch.arrow_reader import MAX_BYTES
 from ingest.batch.in_task import NOT_FETCHED, TaskJob
@@ -68,29 +68,23 @@ class TaskReader:
     ) -> tuple[Reading, dict[str, str]]:
         """As ``arrow_reader.read`` has it, of the batch of this note."""
         touched = filled(note.ranges)
+        topics = {topic for topic, _ in touched}
         wanted = {place: r for place, r in touched.items() if place[0] in befores}
         if not wanted:
             return Reading(), {**others}
-        # What is kept in Spark goes to its disk, and has no limit: see ``TaskJob.keeps``.
-        limit = None if not self.collects else MAX_BYTES if most is None else most
-        cores, pieces = session.sparkContext.defaultParallelism, limit and limit // PIECE
-        shares = shared(wanted, cores, pieces)
-        each = limit and max(AT_MOST * limit // len(shares), 1)
-        source = self.log.source(wanted)
-        keeps = not self.collects
-        job = TaskJob(note.batch_id, source, befores, self.epochs, shares, each, keeps)
+        job = self._job(session, note, wanted, befores, most)
         frame = _frame(session, job)
-        if keeps:
+        if job.keeps:
             frame = keep(frame)
             self._kept.append(frame)
         try:
-            come = _Come.of(frame if self.collects else frame.drop("rows"), shares)
+            come = _Come.of(frame.drop("rows") if job.keeps else frame, job.shares)
         except (PythonException, Py4JJavaError):
             # Spark's log says why, in words that may hold values of rows.
-            return Reading(), dict.fromkeys(_topics(touched), reasons.NO_TASK.of())
+            return Reading(), dict.fromkeys(topics, reasons.NO_TASK.of())
         if come.failure:
             why = reasons.NOT_FETCHED.of(words=come.failure)
-            return Reading(), dict.fromkeys(_topics(touched), why)
+            return Reading(), dict.fromkeys(topics, why)
         until, cut = contiguous(wanted, come.reached())
         gathered = Gathered(befores, {**others})
         read = come.up_to(until)
@@ -99,15 +93,15 @@ class TaskReader:
             gathered.add(row.place, [row.piece] if row.piece else row.odd or [])
         cut = {place: at for place, at in cut.items() if place[0] not in gathered.others}
         if cut and most is None:
-            return Reading(), dict.fromkeys(_topics(touched), reasons.MANY_ROWS.of())
+            return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
         facts = gathered.facts()
         rows: Mapping[TableId, Any]
-        if keeps:
+        if job.keeps:
             taken = [row for row in read if row.place[0] not in gathered.others and row.piece]
             rows = _kept_rows(frame, taken, befores)
         else:
             del read  # each piece is let go of as it is joined
-            rows = self._in_driver(gathered)
+            rows = gathered.rows(self.pool)
         return replace(Reading.by_arrow(facts, rows, "tasks"), cut=cut), gathered.others
 
     def release(self) -> None:
@@ -116,21 +110,30 @@ class TaskReader:
             free(frame)
         self._kept = []
 
-    def _in_driver(self, gathered: Gathered) -> Mapping[TableId, Any]:
-        parts = gathered.taken()
-        layouts = {before.layouts.table: before.layouts for before in gathered.befores.values()}
-        rows = self.pool.map(source_rows, [layouts[table] for table in parts], parts.values())
-        return dict(zip(parts, rows, strict=True))
+    def _job(
+        self,
+        session: SparkSession,
+        note: Note,
+        wanted: Ranges,
+        befores: Mapping[str, Before],
+        most: int | None,
+    ) -> TaskJob:
+        batch, source = note.batch_id, self.log.source(wanted)
+        cores = session.sparkContext.defaultParallelism
+        if not self.collects:  # it goes to Spark's disk, and has no limit (``TaskJob.keeps``)
+            shares = shared(wanted, cores)
+            return TaskJob(batch, source, befores, self.epochs, shares, None, keeps=True)
+        limit = MAX_BYTES if most is None else most
+        shares = shared(wanted, cores, limit // PIECE)
+        each = max(AT_MOST * limit // len(shares), 1)
+        return TaskJob(batch, source, befores, self.epochs, shares, each)
 
 
 def _frame(session: SparkSession, job: TaskJob) -> DataFrame:
     """All that comes of all shares, a partition for each; ``in_task.SCHEMA``."""
     many = len(job.shares)
-    return mapped(session.range(0, many, 1, many), partial(in_task.read, job), in_task.SCHEMA)
-
-
-def _topics(ranges: Ranges) -> set[str]:
-    return {topic for topic, _ in ranges}
+    schema = from_arrow_schema(in_task.SCHEMA)
+    return mapped(session.range(0, many, 1, many), partial(in_task.read, job), schema)
 
 
 def _kept_rows(

@@ -9,7 +9,7 @@ from pydantic import Field
 from ingest.config.table_settings import Settings
 
 Lane = Literal["auto", "spark", "driver", "columns"]
-"""Where plain changes are read, as a pipeline file names it; ``auto``: by facts (``batch.lane``)."""
+"""Where plain changes are read, as a pipeline file names it; ``auto``: by facts (``kafka.lane``)."""
 
 Wanted = Literal["auto", "spark", "delta-rs", "deletion-vectors"]
 """How a table's rows are merged, as a pipeline file names it; ``auto``: by facts (``engine_choice``)."""

@@ -17,9 +17,9 @@ from threading import Event
 import pyarrow as pa
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.config.spark_settings import Spark
 from ingest.kafka import broker, fetch
 from ingest.kafka.fetch import Fetcher
+from ingest.kafka.lane import LaneFacts, lane
 from ingest.kafka.ports import Ranges
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Place
@@ -119,8 +119,8 @@ class Ahead:
         self._found = {
             place: _Stretch(start, there[place].topic_id) for place, (start, _) in ranges.items()
         }
-        if not is_read_in_driver(self._pipeline.spark, records_of(ranges)):
-            return
+        if lane(LaneFacts.of(self._pipeline, records_of(ranges), 0)) != "driver":
+            return  # Spark's tasks know nothing of what has come here
         kept, most = 0, min(self._pipeline.spark.max_megabytes_per_batch, _MOST) * 2**20
         for records in self._fetcher.records(ranges, self._enough):
             for place, piece in records.items():
@@ -129,11 +129,6 @@ class Ahead:
                 kept += piece.nbytes
             if kept >= most:
                 self._enough.set()
-
-
-def is_read_in_driver(spark: Spark, records: int) -> bool:
-    """Whether a batch of so many records may be: in Spark's tasks nothing is known of what came here."""
-    return spark.lane == "driver" or (spark.lane == "auto" and records <= spark.driver_max.changes)
 
 
 def expected(

@@ -137,8 +137,10 @@ class Maintenance:
         if direct.path == manifest_path(self.lake):
             key = ["batch_id"]  # so that its old rows have files of their own
         rewrite = choose(held, known.written)
-        sizes = unpacked(direct, rewrite.files if rewrite else ())
-        rewrite = unpacked_within(rewrite, sizes) if rewrite else None
+        if rewrite is None:
+            return False
+        sizes = unpacked(direct, rewrite.files)
+        rewrite = unpacked_within(rewrite, sizes)
         if rewrite is None:
             return False
         self.committer.refuse_lost()

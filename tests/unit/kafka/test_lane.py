@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.batch.lane import LaneFacts, lane
+from ingest.kafka.lane import LaneFacts, lane
 
 
 def facts(wanted="auto", one_machine=True, records=10_000, size=8):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ingest.config.pipeline_file import Pipeline
 from ingest.config.spark_settings import Lane
+from ingest.lake.files.location import is_local
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,19 @@ class LaneFacts:
     bytes: int
     most_records: int
     most_bytes: int
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, records: int, size: int) -> LaneFacts:
+        """Of a batch of so many records, whose rows have so many bytes."""
+        spark = pipeline.spark
+        return cls(
+            spark.lane,
+            one_machine=spark.master.startswith("local") and is_local(pipeline.lake.path),
+            records=records,
+            bytes=size,
+            most_records=spark.driver_max.changes,
+            most_bytes=spark.driver_max.megabytes * 2**20,
+        )
 
 
 def lane(facts: LaneFacts) -> Literal["spark", "driver"]:
