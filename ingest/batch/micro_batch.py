@@ -13,13 +13,13 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.batch import dropping, hidden_snapshots, parts, side_by_side
+from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.parts import Part, Parts, Records
 from ingest.batch.readers import Reader
-from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
+from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, SparkRecords
 from ingest.batch.settling import Settling
 from ingest.batch.side_by_side import Failures, SideBySide
 from ingest.batch.stage_times import Stopwatch
@@ -94,9 +94,9 @@ class Batches:
         self.tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
         self._cutter = StepCutter(pipeline, session)
         self._held = HeldBack(session, pipeline.lake.path, committer)
-        self._reader = Reader(
-            ReaderJob(pipeline, log, self._pool, epochs, self._held, self._applier.collects)
-        )
+        collects = self._applier.collects
+        job = ReaderJob(session, pipeline, log, self._pool, epochs, self._held, collects)
+        self._reader = Reader(job)
         self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
         self._maintenance = Maintenance(
@@ -136,9 +136,8 @@ class Batches:
                     between_parts()
                 number = parts.number(self.newest, spark_batch, self.checkpoint_id)
                 note = replace(self.note(), ranges=part.ranges, spark=(spark_batch, number))
-                self._work(records.of(part, self._standing()), note, late=late, part=part)
+                self._work(records.of(part), note, late=late, part=part)
             if self._next == begun:  # only Spark's own commit was lost
-                records.pass_through()
                 done = self.newest.ends if self.newest else {}  # which may be beyond Spark's range
                 self._log.publish(
                     {place: done.get(place, end) for place, (_, end) in ranges.items()}
@@ -148,7 +147,7 @@ class Batches:
 
     def _work(
         self,
-        batch: DataFrame,
+        records: SparkRecords,
         note: Note,
         waiting: Sequence[TableId] = (),
         *,
@@ -171,11 +170,10 @@ class Batches:
         watch.done("schemas")
         try:
             request = ReadRequest(
-                *(seen.note, seen.catalog, seen.aside, batch, self.newest, waiting),
+                *(seen.note, seen.catalog, seen.aside, records, self.newest, waiting),
                 *(late, part.most, part.expected),
             )
-            still, state = self._standing(note.shows), self.pipeline.dedup.keeps_state
-            request = side_by_side.without(request, still, self._log, state=state)
+            request = request.of(request.topics - self._standing(note.shows))
             read = self._reader.read(request, watch)
             seen = seen.up_to(read.cut)
             decided = self._decide(seen, read)
@@ -274,6 +272,7 @@ class Batches:
             term=self._committer.term,
             rejects=done.rejects,
             resent=counts.passed_over,
+            remembered=counts.remembered,
             lanes=read.lanes,
             late=counts.changes if late else 0,
             kind="replay" if note.replay else "batch",
@@ -305,7 +304,7 @@ class Batches:
             if self._next == note.batch_id:  # all but its row of the manifest was there
                 self.publish(self.without_changes("replay"))
         else:
-            self._work(self._log.read(note.ranges), note)
+            self._work(SparkRecords(self._log.read), note)
 
     def replay(self) -> int:
         """Take in what waits in quarantine and can be applied by now; returns in how many batches."""
@@ -317,14 +316,14 @@ class Batches:
     def _replay(self, note: Note) -> None:
         waiting = self._held.records(note.batch_id, self._standing())
         if waiting is not None:
-            self._work(waiting[0], note, waiting[1])
+            self._work(SparkRecords(lambda _: waiting[0]), note, waiting[1])
 
     def show(self, table: TableId, since: Position, is_whole: Callable[[Reading], bool]) -> bool:
         """Take in what waits of a table with its snapshot, where that is whole; returns whether it is."""
         assert self.newest is not None
         ranges = hidden_snapshots.waiting(self.newest, self.pipeline.topic(table))
         note = replace(self.note(), ranges=ranges, whole=(str(table), since))
-        self._work(self._log.read(ranges), note, due=is_whole)
+        self._work(SparkRecords(self._log.read), note, due=is_whole)
         return self._next > note.batch_id
 
     def drop(self, what: Drop) -> int:

@@ -9,14 +9,14 @@ manifest covers of a later one is passed over.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from ingest.arrow import freed_memory
 from ingest.batch.batch_size import FRESH_FOR, MUCH, Pace, fresh
+from ingest.batch.record_reader import SparkRecords
 from ingest.changes.kept_frames import free, keep
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log, Ranges
@@ -123,8 +123,8 @@ def number(newest: Entry | None, spark_batch: int, checkpoint_id: str) -> int:
 
 
 class Records:
-    """The records of a batch of Spark's, by part. ``batch``: its DataFrame, which passes through Spark's ``state`` where it has one;
-    ``late``: which has dropped all of it before we were called.
+    """The records of a batch of Spark's. ``batch``: its DataFrame: ``record_stream.SCHEMA``, or where Spark keeps ``state`` the places of
+    what it has not seen before (``record_stream.PLACE``); ``late``: it has dropped all of them before we were called.
     """
 
     def __init__(
@@ -133,33 +133,18 @@ class Records:
         self._log = log
         self._batch = batch
         self._ranges = ranges
-        self._state = state
+        self._kept = _passed_through(batch) if state else None
         self._late = late
-        self._kept: DataFrame | None = None
 
-    def of(self, part: Part, standing: Collection[str]) -> DataFrame:
-        """Exactly a part's. Where Spark has state its batch is computed once, whatever the number of parts: Spark drops what is
-        too much for its memory to disk. ``standing``: topics of which nothing will be read; the state has to see them all the same.
-        """
-        if any(topic in standing for topic, _ in filled(part.ranges)):
-            self.pass_through()
-        if part.ranges == self._ranges and self._kept is None and not self._late:
-            return self._batch
-        if not self._state or self._late or part.most is None:
-            self.pass_through()
-            return self._log.read(part.ranges)
-        self._kept = self._kept or keep(self._batch)
-        return within(self._kept, part.ranges)
+    def of(self, part: Part) -> SparkRecords:
+        """How Spark gets a part's."""
+        if self._kept is None:
+            return SparkRecords(self._read)
+        asked = not self._late and part.most is not None
+        return SparkRecords(self._log.read, self._kept if asked else None)
 
-    def pass_through(self) -> None:
-        """Let a batch that is not used pass through Spark's state store all the same.
-
-        Spark fails a query whose state was not committed for a batch
-        (STATE_STORE_COMMIT_VALIDATION_FAILED), and it commits while the batch is computed.
-        """
-        if self._state and self._kept is None:
-            self._kept = keep(self._batch)
-            self._kept.write.format("noop").mode("overwrite").save()
+    def _read(self, ranges: Ranges) -> DataFrame:
+        return self._batch if filled(ranges) == filled(self._ranges) else self._log.read(ranges)
 
     def release(self) -> None:
         """Free what was kept."""
@@ -167,16 +152,10 @@ class Records:
             free(self._kept)
 
 
-def within(records: DataFrame, ranges: Ranges) -> DataFrame:
-    """Those of these half-open ranges. In and out: ``record_stream.SCHEMA``."""
-    held = sorted(filled(ranges).items())
-    if not held:
-        return records.limit(0)
-    place = F.concat_ws("/", "topic", "partition")
-    bounds = [
-        one
-        for (topic, partition), (start, end) in held
-        for one in (F.lit(f"{topic}/{partition}"), F.struct(F.lit(start), F.lit(end)))
-    ]
-    of = F.create_map(*bounds)[place]
-    return records.filter((F.col("offset") >= of["col1"]) & (F.col("offset") < of["col2"]))
+def _passed_through(batch: DataFrame) -> DataFrame:
+    """The batch, computed once and kept, whatever is read of it: Spark commits its state while it is computed, and fails a query whose
+    state was not committed for a batch (STATE_STORE_COMMIT_VALIDATION_FAILED).
+    """
+    kept = keep(batch)
+    kept.write.format("noop").mode("overwrite").save()
+    return kept

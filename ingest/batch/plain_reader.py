@@ -55,7 +55,7 @@ class PlainReader:
     def _left(self, request: ReadRequest) -> dict[str, str]:
         """Topics that Spark has to read, which has all the rules, each with why."""
         note, topics = request.note, request.topics
-        why = special(note, late=request.late, keeps_state=self._pipeline.dedup.keeps_state)
+        why = special(note, late=request.late)
         if self._pipeline.spark.lane == "columns":
             why = ""
         if why is not None:
@@ -82,8 +82,7 @@ class PlainReader:
                 job.log, request.note.ranges, befores, others, job.epochs, job.pool, most
             )
         else:
-            session = request.records.sparkSession
-            read, others = self._tasks.read(session, request.note, befores, others, most)
+            read, others = self._tasks.read(job.session, request.note, befores, others, most)
         fits = {
             table
             for table, found in read.facts.items()
@@ -169,12 +168,10 @@ class PlainReader:
         return Layout(version, RowSchema.of(readable.columns, version.key, zero))
 
 
-def special(note: Note, *, late: bool, keeps_state: bool) -> str | None:
+def special(note: Note, *, late: bool) -> str | None:
     """Why Spark alone can read such a batch, or None."""
     if late:
         return reasons.ALL_LATE.of()
-    if keeps_state:
-        return reasons.REMEMBERED.of()
     return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
 
 

@@ -21,7 +21,6 @@ class Reader:
     """Reads batches of one job."""
 
     def __init__(self, job: ReaderJob) -> None:
-        self._log = job.log
         self._readers = [begun(job) for begun in READERS]
 
     def read(self, request: ReadRequest, watch: Stopwatch) -> Reading:
@@ -33,9 +32,9 @@ class Reader:
                 reading = found if reading is None else reading.joined(found)
                 if not rest:
                     break
-                request = request.up_to(found.cut, self._log)
+                request = request.up_to(found.cut)
                 if found.facts:
-                    request = request.of(rest, self._log)
+                    request = request.of(rest)
             left = {**rest}
         assert reading is not None, "the last reader reads everything"
         return replace(reading, left=left)

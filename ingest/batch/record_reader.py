@@ -7,12 +7,12 @@ them in turn; another one is a class of this form in a file of its own, and a li
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ingest.arrow.source_rows import SourceRows
 from ingest.batch.stage_times import Stopwatch
@@ -20,7 +20,7 @@ from ingest.changes import dedup
 from ingest.changes.batch_facts import Counts
 from ingest.changes.kept_rows import KeptRows
 from ingest.config.pipeline_file import Pipeline
-from ingest.kafka.ports import Log
+from ingest.kafka.ports import Log, Ranges
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Entry, Place
@@ -35,11 +35,22 @@ from ingest.schema.steps import TableFacts
 
 
 @dataclass(frozen=True)
+class SparkRecords:
+    """How Spark gets records. ``read``: exactly those of some ranges, with ``record_stream.SCHEMA``; ``unseen``: where Spark has state, the
+    places (``record_stream.PLACE``) of those that it has not seen before, computed already; None where nobody asked it.
+    """
+
+    read: Callable[[Ranges], DataFrame]
+    unseen: DataFrame | None = None
+
+
+@dataclass(frozen=True)
 class ReaderJob:
-    """What a reader is begun with, once in a run. ``pool``: threads that tables are read in; ``epochs``: of the source's
+    """What a reader is begun with, once in a run. ``session``: of the run; ``pool``: threads that tables are read in; ``epochs``: of the source's
     log; ``held``: what waits in quarantine; ``collects``: whether changes are wanted in the driver at all.
     """
 
+    session: SparkSession
     pipeline: Pipeline
     log: Log
     pool: Executor
@@ -53,8 +64,8 @@ class ReadRequest:
     """What is to be read of a batch, and by what.
 
     ``note``: its number, and its ranges: (topic, partition) to half-open offsets. ``catalog``: the schemas in force, by
-    table and position; ``aside``: by table, positions whose changes cannot be read. ``records``: exactly the records of
-    these ranges (``record_stream.SCHEMA``), which nobody has computed yet; a reader may fetch them from the log instead.
+    table and position; ``aside``: by table, positions whose changes cannot be read. ``spark``: how Spark gets what
+    is asked of these ranges; a reader may fetch the records from the log instead.
     ``previous``: the manifest's newest row. ``waiting``: tables of which changes waited that are taken in now. ``late``:
     all of it was late to Spark. ``most``: bytes of rows at which a reader that has them in memory may stop before the ranges'
     ends (``Reading.cut``); None where all is to be read. ``expected``: bytes of its rows, as far as those before tell; 0 where
@@ -64,7 +75,7 @@ class ReadRequest:
     note: Note
     catalog: Catalog
     aside: Spans
-    records: DataFrame
+    spark: SparkRecords
     previous: Entry | None
     waiting: Sequence[TableId] = ()
     late: bool = False
@@ -81,17 +92,14 @@ class ReadRequest:
         """Their topics."""
         return {topic for topic, _ in self.touched}
 
-    def up_to(self, cut: Mapping[Place, int], log: Log) -> ReadRequest:
+    def up_to(self, cut: Mapping[Place, int]) -> ReadRequest:
         """The same of a batch that ends before these offsets."""
-        if not cut:
-            return self
-        note = self.note.up_to(cut)
-        return replace(self, note=note, records=log.read(note.ranges))
+        return replace(self, note=self.note.up_to(cut)) if cut else self
 
-    def of(self, topics: Mapping[str, str], log: Log) -> ReadRequest:
+    def of(self, topics: Collection[str]) -> ReadRequest:
         """The same of these topics alone."""
         ranges = {place: r for place, r in self.note.ranges.items() if place[0] in topics}
-        return replace(self, note=replace(self.note, ranges=ranges), records=log.read(ranges))
+        return replace(self, note=replace(self.note, ranges=ranges))
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
-from ingest.batch.parts import within
-from ingest.batch.record_reader import ReadRequest
 from ingest.batch.table_applier import Applier, Work
 from ingest.changes.table_batch import TableBatch
-from ingest.kafka.ports import Log
 from ingest.lake.delta.delta_log import TornCommitError
 from ingest.model import reasons
 from ingest.model.errors import IngestError, of_table
@@ -178,14 +175,3 @@ def _words(failure: BaseException, path: str) -> str:
     if isinstance(failure, IngestError):
         return f"{failure.what.rstrip('.')}. What helps: {failure.remedy}"[:900].rstrip(".")
     return " ".join(f"{type(failure).__name__}: {failure}".split())[:300].rstrip(".")
-
-
-def without(request: ReadRequest, topics: Collection[str], log: Log, *, state: bool) -> ReadRequest:
-    """The same but for these topics, whose records stay where they are. ``state``: Spark has left out what came again, so that
-    the log is not asked.
-    """
-    if not request.topics & set(topics):
-        return request
-    records = request.records
-    found = request.of(dict.fromkeys(request.topics - set(topics), ""), log)
-    return replace(found, records=within(records, found.note.ranges)) if state else found

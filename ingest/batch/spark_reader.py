@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ingest.batch import hidden_snapshots
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
-from ingest.changes import batch_facts, dedup, envelope
+from ingest.changes import batch_facts, dedup
 from ingest.changes.kept_frames import free, keep
 from ingest.kafka.ports import parts
 from ingest.lake.quarantine import held_back
@@ -38,8 +38,7 @@ class SparkReader:
             counts = replace(of_others, bytes=counts.bytes)
         watch.done("decode")
         streamed = counts.passed_over or any(one.high_water for one in facts.values())
-        looked = streamed or self._dedup.keeps_state
-        ties = self._ties(changes, request) if looked else []
+        ties = self._ties(changes, request) if streamed else []
         read = Reading(facts, counts, changes=changes, ties=ties, hidden=hidden, size=counts.bytes)
         return read, {}
 
@@ -50,12 +49,14 @@ class SparkReader:
         self._kept = []
 
     def _changes(self, request: ReadRequest) -> DataFrame:
-        records, note, previous = request.records, request.note, request.previous
-        if not self._dedup.keeps_state:  # whose partitions are its state's
-            records = records.coalesce(parts(note.ranges, records.sparkSession.sparkContext))
+        note, previous = request.note, request.previous
+        records = request.spark.read(note.ranges)
+        records = records.coalesce(parts(note.ranges, self._job.session.sparkContext))
         epochs, touched = self._job.epochs, request.touched
         marked = batch_facts.marked(records, epochs, previous, touched, self._dedup.by)
         marked = dedup.set_aside(dedup.paused(marked, note.paused), request.aside)
+        if request.spark.unseen is not None:
+            marked = dedup.remembered(marked, request.spark.unseen)
         states = previous.tables if previous else {}
         changes = keep(held_back.replayable(marked, request.catalog, states, request.waiting))
         self._kept.append(changes)
@@ -65,8 +66,6 @@ class SparkReader:
         """What waited in quarantine was looked at when it came."""
         if request.note.replay:
             return []
-        if self._dedup.keeps_state:  # which has dropped what came again
-            changes = envelope.changes(self._job.log.read(request.note.ranges), self._job.epochs)
         marks = request.previous.high_water if request.previous else {}
         here = {place: marks[place] for place in request.touched if place in marks}
         return batch_facts.ties(changes, here)

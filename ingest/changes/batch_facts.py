@@ -35,6 +35,8 @@ class Counts:
     """
     unreadable: Mapping[TableId, Position] = field(default_factory=dict)
     """The newest place of changes that were set aside, as nothing in the lake could hold them, by table."""
+    remembered: int = 0
+    """Of those that were passed over: how many Spark's state knew."""
     bytes: int = 0
     """Of the messages of all changes, those that were passed over among them."""
 
@@ -47,6 +49,7 @@ class Counts:
             {**self.waiting, **other.waiting},
             {**self.torn, **other.torn},
             {**self.unreadable, **other.unreadable},
+            self.remembered + other.remembered,
             self.bytes + other.bytes,
         )
 
@@ -88,6 +91,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         changes=sum(row["changes"] for row in found),
         passed_over=sum(row["passed_over"] for row in found),
         regressed=sum(row["regressed"] for row in found),
+        remembered=sum(row["remembered"] for row in found),
         waiting={
             (row["topic"], row["partition"]): row["waiting"]
             for row in found
@@ -164,6 +168,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.sum(F.when(fresh, F.octet_length("value"))).alias("bytes"),
         F.sum(F.octet_length("value")).alias("held"),
         F.count_if(~fresh & ~paused & ~unreadable).alias("passed_over"),
+        F.count_if(F.col("passed_over") == dedup.REMEMBERED).alias("remembered"),
         F.max(F.when(unreadable, F.col("position"))).alias("unreadable"),
         F.min(F.when(paused, F.col("offset"))).alias("waiting"),
         F.count_if("regressed").alias("regressed"),

@@ -28,6 +28,9 @@ RESENT, OBSOLETE, PAUSED, UNREADABLE = "resent", "obsolete", "paused", "unreadab
 """Why a change is passed over: it was applied before; the newest TRUNCATE or snapshot of its table comes
 after it; it waits behind a DDL; or its table has a column then that has no place in the lake."""
 
+REMEMBERED = "remembered"
+"""It was applied before, and Spark's state is who knows."""
+
 
 def literal(position: Position) -> Column:
     """A position as a Spark literal of ``SQL_TYPE``."""
@@ -121,6 +124,21 @@ def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataF
     behind = _holds(F.col("position") >= at)
     reason = F.when(behind, PAUSED).otherwise(F.col("passed_over"))
     return marked_changes.withColumn("passed_over", reason)
+
+
+def remembered(marked_changes: DataFrame, unseen: DataFrame) -> DataFrame:
+    """Marks (``passed_over``) the changes that Spark's state has seen before; of these nothing else is said. ``unseen``: the places of
+    all others: ``topic, partition, offset``.
+    """
+    place = ["topic", "partition", "offset"]
+    mine = unseen.select(*place, F.lit(True).alias("_unseen"))
+    is_new = F.col("_unseen").isNotNull()
+    said = {
+        "passed_over": F.when(is_new, F.col("passed_over")).otherwise(REMEMBERED),
+        "regressed": is_new & F.col("regressed"),
+        "torn": is_new & F.col("torn"),
+    }
+    return marked_changes.join(mine, place, "left").withColumns(said).drop("_unseen")
 
 
 def set_aside(marked_changes: DataFrame, spans: Spans) -> DataFrame:

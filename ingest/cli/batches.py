@@ -39,7 +39,10 @@ class BatchLines:
             f"{touched:>4} tables  {entry.seconds:>6.1f} s"
         )
         if entry.resent:
-            line += f"  [dim]{entry.resent:,} sent again[/]"
+            known = f", {entry.remembered:,} of them known to Spark's state" * bool(
+                entry.remembered
+            )
+            line += f"  [dim]{entry.resent:,} sent again{known}[/]"
         if entry.rejects:
             line += f"  [bold red]{entry.rejects} to quarantine[/]"
         for done in report.upkeep:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.batch.record_reader import ReaderJob, ReadRequest
+from ingest.batch.record_reader import ReaderJob, ReadRequest, SparkRecords
 from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
@@ -103,14 +103,16 @@ class Rehearsal:
         folder = join(scratch_of(self.pipeline.lake.path, self.committer.term), _GROUP)
         held = HeldBack(session, folder, Committer(self.committer.term))
         reader = SparkReader(
-            ReaderJob(self.pipeline, self.log, pool, self.epochs, held, collects=True)
+            ReaderJob(session, self.pipeline, self.log, pool, self.epochs, held, collects=True)
         )
         cutter = StepCutter(self.pipeline, session)
         records = self.records(session, seen.note.ranges)
         records = records.filter(F.octet_length("value") < _SMALL)
         try:
             # Without the manifest's row, by which all of it was applied and would be passed over.
-            request = ReadRequest(seen.note, seen.catalog, seen.aside, records, None)
+            request = ReadRequest(
+                seen.note, seen.catalog, seen.aside, SparkRecords(lambda _: records), None
+            )
             read, _ = reader.read(request, Stopwatch())
             tables = cutter.prepare(read.fresh, {}, read.facts, seen.catalog, None)
             assert read.fresh is not None

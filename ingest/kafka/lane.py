@@ -17,11 +17,12 @@ from ingest.lake.files.location import is_local
 @dataclass(frozen=True)
 class LaneFacts:
     """Of one batch. ``wanted``, ``most_records``, ``most_bytes``: as the pipeline file says; ``one_machine``: Spark's tasks run in the
-    driver's own process, and the lake is on its disk; ``bytes``: of the rows, as far as the batches before tell.
+    driver's own process, and the lake is on its disk; ``state``: Spark remembers what has come; ``bytes``: of the rows, as far as the batches before tell.
     """
 
     wanted: Lane
     one_machine: bool
+    state: bool
     records: int
     bytes: int
     most_records: int
@@ -34,6 +35,7 @@ class LaneFacts:
         return cls(
             spark.lane,
             one_machine=spark.master.startswith("local") and is_local(pipeline.lake.path),
+            state=pipeline.dedup.keeps_state,
             records=records,
             bytes=size,
             most_records=spark.driver_max.changes,
@@ -42,8 +44,8 @@ class LaneFacts:
 
 
 def lane(facts: LaneFacts) -> Literal["spark", "driver"]:
-    """The driver's only where all is on one machine and the batch is small."""
+    """The driver's only where all is on one machine, the batch is small, and Spark has no state to look at."""
     if facts.wanted in ("spark", "driver"):
         return facts.wanted
     small = facts.records <= facts.most_records and facts.bytes <= facts.most_bytes
-    return "driver" if facts.one_machine and small else "spark"
+    return "driver" if facts.one_machine and small and not facts.state else "spark"

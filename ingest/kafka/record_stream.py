@@ -21,9 +21,12 @@ SCHEMA = (
 )
 """A record; ``run`` is the connector run that wrote it, from its header."""
 
+PLACE = ("topic", "partition", "offset")
+"""Where a record lies: what is left of one that has passed through Spark's state."""
+
 
 def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | None) -> DataFrame:
-    """The stream, with :data:`SCHEMA`.
+    """The stream, with :data:`SCHEMA`; with state the :data:`PLACE` of what it has not seen before.
 
     ``starting_offsets`` (Spark's JSON) counts only while the checkpoint is new; a topic that
     appears later is read from its beginning. Only committed transactions are seen, and an offset
@@ -36,7 +39,7 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
         "maxOffsetsPerTrigger": str(pipeline.spark.max_changes_per_batch),
     }
     stream = _columns(session.readStream.format("kafka").options(**options).load())
-    return once_within(stream, pipeline.dedup.delay) if pipeline.dedup.keeps_state else stream
+    return unseen(stream, pipeline.dedup.delay) if pipeline.dedup.keeps_state else stream
 
 
 def range_(
@@ -58,8 +61,11 @@ def range_(
     return _columns(session.read.format("kafka").options(**options).load())
 
 
-def once_within(stream: DataFrame, delay: str) -> DataFrame:
-    """Leave out records whose change has come before, within ``delay``, by Spark's state store.
+def unseen(stream: DataFrame, delay: str) -> DataFrame:
+    """The :data:`PLACE` of records whose change has not come before, within ``delay``, by Spark's state store.
+
+    Only identities and places go to the tasks that hold the state, not the records: these are fetched from Kafka once
+    more.
 
     The event time is the batch's own, which Spark logs with the batch. The source's time would be a
     trap: the watermark is one maximum over all topics, so the changes of a topic that lags would
@@ -71,8 +77,9 @@ def once_within(stream: DataFrame, delay: str) -> DataFrame:
         stream.withColumn("_seen_at", F.current_timestamp())
         .withWatermark("_seen_at", delay)
         .withColumn("_identity", identity())
+        .select(*PLACE, "_seen_at", "_identity")
         .dropDuplicatesWithinWatermark(["_identity"])
-        .drop("_seen_at", "_identity")
+        .select(*PLACE)
     )
 
 

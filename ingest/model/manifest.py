@@ -54,7 +54,7 @@ SCHEMA = (
     f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
     "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
     f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int, "
-    "lanes array<struct<lane: string, changes: bigint>>"
+    "lanes array<struct<lane: string, changes: bigint>>, remembered bigint"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
@@ -191,6 +191,8 @@ class Entry:
     gaps: tuple[Gap, ...] = ()
     resent: int = 0
     """Changes that had been applied before and were recognised."""
+    remembered: int = 0
+    """Of these: how many Spark's state had seen; all others are known by their position."""
     late: int = 0
     """Changes that Spark's watermark would have dropped, and that were read again and applied."""
     state_rows: int = 0
@@ -229,6 +231,7 @@ class Entry:
             changes=0,
             rejects=0,
             resent=0,
+            remembered=0,
             late=0,
             started_at=datetime.now(timezone.utc),
             seconds=0.0,
@@ -242,6 +245,7 @@ class Entry:
             **{name: getattr(self, name) for name in _PLAIN},
             "spark_batch": self.spark_batch,
             "part": self.part,
+            "remembered": self.remembered,
             "lanes": [{"lane": name, "changes": many} for name, many in self.lanes.items()],
             "position": _dict(self.position),
             "offsets": [
@@ -288,6 +292,7 @@ class Entry:
             **plain,
             spark_batch=row.get("spark_batch"),
             part=row.get("part"),
+            remembered=row.get("remembered") or 0,
             lanes={one["lane"]: one["changes"] for one in row.get("lanes") or ()},
             position=_position(row["position"]),
             offsets={

@@ -110,6 +110,7 @@ def published(what: Published) -> Iterator[Event]:
             "kind": entry.kind,
             "changes": entry.changes,
             "resent": entry.resent,
+            "remembered": entry.remembered,
             "late": entry.late,
             "tables": len(what.touched),
             "seconds": round(entry.seconds, 3),

@@ -120,7 +120,7 @@ METRICS: tuple[Metric, ...] = (
         "ingest_changes_total",
         "counter",
         "changes by outcome: `taken` (fresh; those that went to quarantine included), `quarantined`, `resent` (applied "
-        "before, recognised), `late` (Spark's watermark would have dropped them; of those taken)",
+        "before, recognised), `remembered` (of those, known to Spark's state), `late` (Spark's watermark would have dropped them; of those taken)",
         lambda facts: _each(facts.totals.changes),
         ("outcome",),
     ),

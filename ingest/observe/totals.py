@@ -15,7 +15,7 @@ class Totals:
     """Of one run, each by its label. ``newest``: the newest row of the manifest."""
 
     changes: Counter[str] = field(default_factory=Counter)
-    """By outcome: `taken` (fresh ones, those that went to quarantine included), `quarantined`, `resent`, `late`."""
+    """By outcome: `taken` (fresh ones, those that went to quarantine included), `quarantined`, `resent`, `remembered`, `late`."""
     by_reader: Counter[str] = field(default_factory=Counter)
     by_table: Counter[str] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)
@@ -40,6 +40,7 @@ class Totals:
         self.changes["taken"] += entry.changes
         self.changes["quarantined"] += entry.rejects
         self.changes["resent"] += entry.resent
+        self.changes["remembered"] += entry.remembered
         self.changes["late"] += entry.late
         for name, state in what.touched.items():
             self.by_table[name] += state.changes

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ingest.batch.plain_reader import PlainReader
 from ingest.batch.readers import Reader
-from ingest.batch.record_reader import ReaderJob, ReadRequest
+from ingest.batch.record_reader import ReaderJob, ReadRequest, SparkRecords
 from ingest.batch.spark_reader import SparkReader
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.table_definitions import Definitions
@@ -45,20 +45,21 @@ def asked(spark, tmp_path, request):
     seen = Definitions(lake.pipeline, lake.log).in_force(Note(1, "c", ranges=ranges), None)
     with ThreadPoolExecutor(2) as pool:
         held = HeldBack(spark, str(lake.path), Committer(1))
-        job = ReaderJob(lake.pipeline, lake.log, pool, (), held, collects=True)
-        request = ReadRequest(seen.note, seen.catalog, seen.aside, lake.log.read(ranges), None)
+        job = ReaderJob(spark, lake.pipeline, lake.log, pool, (), held, collects=True)
+        request = ReadRequest(
+            seen.note, seen.catalog, seen.aside, SparkRecords(lake.log.read), None
+        )
         yield job, request
     lake.close()
 
 
-def plain(request, job):
-    topics = {one: "" for one in request.topics if not one.endswith("loose")}
-    return request.of(topics, job.log)
+def plain(request):
+    return request.of({one for one in request.topics if not one.endswith("loose")})
 
 
 def test_of_plain_records_both_readers_say_the_same(asked):
     job, request = asked
-    request = plain(request, job)
+    request = plain(request)
     by_spark = SparkReader(job)
     (one, left), (other, rest) = (
         reader.read(request, Stopwatch()) for reader in (PlainReader(job), by_spark)
@@ -102,7 +103,7 @@ def test_a_reader_that_has_to_leave_all_of_it_does_not_try(asked):
 def test_a_table_that_stands_before_a_ddl_leaves_no_other_to_spark(asked):
     job, request = asked
     paused = {"d.two": Position(0, 1, 1)}
-    request = plain(request, job)
+    request = plain(request)
     request = replace(request, note=replace(request.note, paused=paused))
     read, left = PlainReader(job).read(request, Stopwatch())
     assert sorted(map(str, read.facts)) == ["d.one"]

@@ -6,7 +6,7 @@ import pytest
 
 from ingest.batch import readers
 from ingest.batch.readers import Reader
-from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
+from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, SparkRecords
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes.batch_facts import Counts
 from ingest.model.position import Position
@@ -42,7 +42,7 @@ def reading(*mine, tries=True):
             self.job, self.seen, self.released = job, [], 0
 
         def read(self, request, watch):
-            self.seen.append((dict(request.note.ranges), request.records))
+            self.seen.append((dict(request.note.ranges), request.spark.read))
             topics = sorted(request.topics & {*mine})
             left = dict.fromkeys(request.topics - {*mine}, f"not {mine}")
             watch.done("read")
@@ -62,23 +62,23 @@ def begin(monkeypatch):
     def begun(*toys):
         monkeypatch.setattr(readers, "READERS", toys)
         log = Log()
-        return Reader(ReaderJob(SimpleNamespace(), log, None, (), None, collects=True)), log
+        return Reader(ReaderJob(None, SimpleNamespace(), log, None, (), None, collects=True)), log
 
     return begun
 
 
-def request(ranges=RANGES):
-    return ReadRequest(Note(1, "c", ranges=ranges), Catalog(), {}, "all records", None)
+def request(log, ranges=RANGES):
+    return ReadRequest(Note(1, "c", ranges=ranges), Catalog(), {}, SparkRecords(log.read), None)
 
 
 def test_each_reader_is_asked_for_what_those_before_it_have_left_and_all_of_it_is_joined(begin):
     reader, log = begin(reading("a"), reading("b"), reading("a", "b", "c"))
-    read = reader.read(request(), Stopwatch())
+    read = reader.read(request(log), Stopwatch())
     first, second, third = (one.seen for one in reader._readers)
-    assert first == [(RANGES, "all records")]
-    assert second == [({place: RANGES[place] for place in (("b", 0), ("c", 0))}, "records of ['b', 'c']")]  # fmt: skip
-    assert third == [({("c", 0): (1, 2)}, "records of ['c']")]
-    assert len(log.asked) == 2
+    assert first == [(RANGES, log.read)]
+    assert second == [({place: RANGES[place] for place in (("b", 0), ("c", 0))}, log.read)]
+    assert third == [({("c", 0): (1, 2)}, log.read)]
+    assert log.asked == []
     assert list(read.facts) == [TableId("d", one) for one in "abc"]
     assert [read.rows[TableId("d", one)] for one in "abc"] == ["by ('a',)", "by ('b',)", "by ('a', 'b', 'c')"]  # fmt: skip
     assert read.counts == Counts(3, 3, 0, {(one, 0): 9 for one in "abc"})
@@ -87,23 +87,22 @@ def test_each_reader_is_asked_for_what_those_before_it_have_left_and_all_of_it_i
 
 def test_what_one_reader_reads_whole_nobody_else_is_asked_for(begin):
     reader, log = begin(reading("a", "b", "c"), reading())
-    read = reader.read(request(), Stopwatch())
+    read = reader.read(request(log), Stopwatch())
     assert (len(read.facts), read.left, log.asked) == (3, {}, [])
     assert reader._readers[1].seen == []
 
 
-def test_where_a_reader_has_read_nothing_the_next_one_gets_spark_s_own_records(begin):
-    """A second look at the log would be one too many, and Spark's state has to see the batch's own."""
+def test_where_a_reader_has_read_nothing_the_next_one_is_asked_for_all_of_it(begin):
     for one in (reading(), reading(tries=False)):
         reader, log = begin(one, reading("a", "b", "c"))
-        read = reader.read(request(), Stopwatch())
-        assert reader._readers[1].seen == [(RANGES, "all records")]
+        read = reader.read(request(log), Stopwatch())
+        assert reader._readers[1].seen == [(RANGES, log.read)]
         assert (log.asked, set(read.left)) == ([], {"a", "b", "c"})
 
 
 def test_a_batch_without_records_is_read_by_whoever_tries(begin):
-    reader, _ = begin(reading(tries=False), reading())
-    read = reader.read(request({}), Stopwatch())
+    reader, log = begin(reading(tries=False), reading())
+    read = reader.read(request(log, {}), Stopwatch())
     assert len(reader._readers[1].seen) == 1
     assert (read.facts, read.left) == ({}, {})
 

@@ -5,8 +5,8 @@ import pytest
 from ingest.kafka.lane import LaneFacts, lane
 
 
-def facts(wanted="auto", one_machine=True, records=10_000, size=8):
-    return LaneFacts(wanted, one_machine, records, size, 10_000, 8)
+def facts(wanted="auto", one_machine=True, records=10_000, size=8, state=False):
+    return LaneFacts(wanted, one_machine, state, records, size, 10_000, 8)
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ def facts(wanted="auto", one_machine=True, records=10_000, size=8):
         (facts(records=10_001), "spark"),
         (facts(size=9), "spark"),
         (facts(one_machine=False, records=1), "spark"),
+        (facts(state=True, records=1), "spark"),
         (facts("spark", records=1), "spark"),
         (facts("driver", one_machine=False, records=10**9), "driver"),
     ],

@@ -84,7 +84,6 @@ STORED = [
     "a change removes a row that is not there",
     "delta-rs could not: Generic error: 'a{b}'\nand more",
     "all of it came late to Spark",
-    "Spark remembers what it has seen",
     "a policy pauses a table",
     "it is taken up again",
     "a key waits in quarantine",
