@@ -263,10 +263,12 @@ class _Log:
         reader = self.session.read.schema(SCHEMA)
         return reader.parquet(str(self._files[len(self.batches) - 1]))
 
-    def bring(self, ranges: Ranges, enough: Any) -> Iterator[Mapping[Place, pa.Table]]:
+    def bring(
+        self, ranges: Ranges, enough: Any, *_: Any, **__: Any
+    ) -> Iterator[Mapping[Place, pa.Table]]:
         return self.source(ranges)(ranges, enough)
 
-    def source(self, _: Ranges) -> RecordSource:
+    def source(self, *_: Any, **__: Any) -> RecordSource:
         return _File(self._files[len(self.batches) - 1])
 
     def taken(self, spark_batch: int) -> tuple[Mapping[Place, tuple[int, int]], bool]:

@@ -7,9 +7,8 @@ Spark's tasks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import reduce
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,24 +18,24 @@ from ingest.arrow import change_facts, record_decoder
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.layouts import Layouts
 from ingest.arrow.record_decoder import Changes
-from ingest.arrow.source_rows import SourceRows
+from ingest.model import reasons
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.position import Position
-from ingest.model.topics import TableId
-from ingest.schema.steps import TableFacts
 
 
 @dataclass(frozen=True)
 class Before:
     """What is known of a topic before its records are read. ``floor``: of its table, before which nothing counts any more;
-    ``marks``: by partition, up to where its changes are applied; ``barriers``: DDLs that may lie among them.
+    ``marks``: by partition, up to where its changes are applied; ``barriers``: DDLs that may lie among them; ``waits``: keys that wait
+    in quarantine, as Kafka has them.
     """
 
     layouts: Layouts
     floor: Position | None
     marks: Mapping[Place, HighWater]
     barriers: Sequence[Position] = ()
+    waits: frozenset[bytes] = frozenset()
 
     @classmethod
     def of(
@@ -45,22 +44,24 @@ class Before:
         places: Iterable[Place],
         previous: Entry | None,
         barriers: Sequence[Position] = (),
+        waits: frozenset[bytes] = frozenset(),
     ) -> Before:
         """As the manifest's newest row has it. ``places``: the topic's partitions that are read."""
         if previous is None:
-            return cls(layouts, None, {}, barriers)
+            return cls(layouts, None, {}, barriers, waits)
         state = previous.tables.get(str(layouts.table))
         found = {place: previous.high_water.get(place) for place in places}
         marks = {place: mark for place, mark in found.items() if mark is not None}
-        return cls(layouts, state.floor if state else None, marks, barriers)
+        return cls(layouts, state.floor if state else None, marks, barriers, waits)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Records of one partition that one layout reads. ``facts``: their row for ``TableFacts.combine``; ``layout``: its number in
-    :class:`Layouts`.
+    """Records of one partition that one layout reads. ``start``: the offset of the first of these records, or of those that they came
+    with; ``facts``: their row for ``TableFacts.combine``; ``layout``: its number in :class:`Layouts`.
     """
 
+    start: int
     facts: dict[str, Any]
     layout: int
     rows: pa.Table
@@ -71,32 +72,109 @@ class Piece:
         return [Position.from_mapping(place) for place in self.facts["truncates"]]
 
 
-def read(
-    place: Place, records: pa.Table, before: Before, epochs: Sequence[Epoch]
-) -> list[Piece] | str:
-    """Some records of a partition (``fetch.RECORDS``), in order; a piece for each layout that they need. A text where they are
-    for Spark to read: why.
+@dataclass(frozen=True)
+class Odd:
+    """A record that Arrow does not read. All before it, by ``offset``, are read; ``why``."""
+
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """Of some records of one partition: those before ``odd``, or all."""
+
+    pieces: list[Piece]
+    odd: Odd | None = None
+
+
+def read(place: Place, records: pa.Table, before: Before, epochs: Sequence[Epoch]) -> Read:
+    """Some records of a partition (``fetch.RECORDS``, and ``key`` where one waits), in order; a piece for each layout that they need, up to
+    the first record that is for Spark to read.
     """
-    offsets = records["offset"]
-    first, last = (epoch_of(epochs, place, offsets[at].as_py()) for at in (0, -1))
+    waits = _waiting(records, before.waits)
+    some = records if waits is None else records.slice(0, waits)
     try:
-        if first != last:
-            raise UnfitError("of two epochs")
-        found = list(_decoded(records, before.layouts, first))
-        for _, changes in found:
-            change_facts.refuse_unnamed(changes.notes)
-            change_facts.refuse_repeated(changes.notes)
-            change_facts.refuse_old(changes.notes, before.marks.get(place), before.floor)
+        odd = None if waits is None else Odd(_offset(records, waits), reasons.KEY_WAITS.of())
+        return Read(_pieces(place, some, before, epochs), odd)
     except UnfitError as unfit:
-        return str(unfit)
+        why = str(unfit)
+    first = _first_odd(place, some, before, epochs)
+    for many in (first, _looked_up(some, first)):
+        with suppress(UnfitError):
+            found = _pieces(place, some.slice(0, many), before, epochs)
+            return Read(found, Odd(_offset(some, many), why))
+    return Read([], Odd(_offset(some, 0), why))
+
+
+def _waiting(records: pa.Table, waits: frozenset[bytes]) -> int | None:
+    """The number of the first record of a key that waits."""
+    if not waits:
+        return None
+    held = pa.array([*waits], pa.binary())
+    found = pc.index(pc.is_in(records["key"], held), pa.scalar(True, pa.bool_())).as_py()
+    return None if found < 0 else int(found)
+
+
+def _offset(records: pa.Table, number: int) -> int:
+    return int(records["offset"][number].as_py())
+
+
+def _first_odd(place: Place, records: pa.Table, before: Before, epochs: Sequence[Epoch]) -> int:
+    """Of records that do not fit, the number of one up to which they are likely to. Each half that is tried is half of the last one, so
+    that all of it costs no more than to read them once.
+    """
+    start, end = 0, records.num_rows
+    while end - start > 1:
+        middle = (start + end) // 2
+        first = max(start - 1, 0)  # with the one before, since their order counts
+        try:
+            _changes(place, records.slice(first, middle - first), before, epochs)
+            start = middle
+        except UnfitError:
+            end = middle
+    return start
+
+
+def _looked_up(records: pa.Table, most: int) -> int:
+    """How many of the first ``most`` end with a snapshot's row of which somebody has looked which run wrote it (``fetch.RECORDS``)."""
+    runs = records["run"].slice(0, most).is_valid().to_pylist()
+    return next((number + 1 for number in reversed(range(most)) if runs[number]), 0)
+
+
+def _pieces(
+    place: Place, records: pa.Table, before: Before, epochs: Sequence[Epoch]
+) -> list[Piece]:
+    """Raises :class:`UnfitError`."""
+    if not records.num_rows:
+        return []
+    found = _changes(place, records, before, epochs)
+    for _, changes in found:
+        change_facts.refuse_unnamed(changes.notes)
+    start = _offset(records, 0)
     return [
         Piece(
+            start,
             change_facts.facts(changes.notes, place, before.layouts.each[number]),
             number,
             changes.rows,
         )
         for number, changes in found
     ]
+
+
+def _changes(
+    place: Place, records: pa.Table, before: Before, epochs: Sequence[Epoch]
+) -> list[tuple[int, Changes]]:
+    """By the number of their layout. Raises :class:`UnfitError`."""
+    first, last = (epoch_of(epochs, place, _offset(records, at)) for at in (0, -1))
+    if first != last:
+        raise UnfitError("of two epochs")
+    found = list(_decoded(records, before.layouts, first))
+    for _, changes in found:
+        change_facts.refuse_repeated(changes.notes)
+        change_facts.refuse_old(changes.notes, before.marks.get(place), before.floor)
+    return found
 
 
 def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[int, Changes]]:
@@ -141,64 +219,3 @@ def _all_within(notes: pa.Table, layouts: Layouts, number: int) -> bool:
     end = layouts.end(number)
     early = pc.any(change_facts.before(notes, layouts.starts[number])).as_py()
     return not early and (end is None or bool(pc.all(change_facts.before(notes, end)).as_py()))
-
-
-@dataclass
-class Gathered:
-    """The pieces of a batch, as they come. ``others``: topics that turned out to be Spark's, each with why; what was read of them
-    is forgotten.
-    """
-
-    befores: Mapping[str, Before]
-    others: dict[str, str]
-    bytes: int = 0
-    """Of rows that were read."""
-    _pieces: dict[Place, list[Piece]] = field(default_factory=dict)
-    _newest: dict[Place, dict[str, Any] | None] = field(default_factory=dict)
-    """Where each partition's streamed changes were by then: a ``high_water``."""
-
-    def add(self, place: Place, found: list[Piece] | str) -> None:
-        """What was read of the records that follow the last ones of this partition."""
-        topic = place[0]
-        if isinstance(found, str):
-            self.others.setdefault(topic, found)
-            return
-        for piece in found:
-            if not change_facts.follows(self._newest.get(place), piece.facts):
-                self.others.setdefault(topic, "sent again")
-            self._newest[place] = piece.facts["high_water"] or self._newest.get(place)
-            self._pieces.setdefault(place, []).append(piece)
-            self.bytes += piece.rows.nbytes
-
-    def facts(self) -> dict[TableId, TableFacts]:
-        """Of tables that are not left to Spark."""
-        rows = [
-            reduce(change_facts.joined, [piece.facts for piece in pieces])
-            for place, pieces in sorted(self._pieces.items())
-            if place[0] not in self.others
-        ]
-        return TableFacts.combine(rows)
-
-    def rows(self, pool: Executor) -> dict[TableId, SourceRows]:
-        """Their rows, in the order of each partition, joined side by side; all pieces are let go of."""
-        tables: dict[TableId, tuple[Layouts, list[Piece]]] = {}
-        for place in sorted(self._pieces):
-            pieces = self._pieces.pop(place)
-            if place[0] not in self.others:
-                layouts = self.befores[place[0]].layouts
-                tables.setdefault(layouts.table, (layouts, []))[1].extend(pieces)
-        return dict(zip(tables, pool.map(_joined, tables.values()), strict=True))
-
-
-def _joined(of_table: tuple[Layouts, list[Piece]]) -> SourceRows:
-    """All pieces of a table, which are let go of."""
-    layouts, pieces = of_table
-    by_layout: dict[int, list[pa.Table]] = {}
-    for piece in pieces:
-        by_layout.setdefault(piece.layout, []).append(piece.rows)
-    pieces.clear()
-    found = []
-    for number in sorted(by_layout):
-        whole = pa.concat_tables(by_layout.pop(number)).combine_chunks()
-        found.append((layouts.each[number].version, whole))
-    return SourceRows(tuple(found))

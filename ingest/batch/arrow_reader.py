@@ -17,14 +17,15 @@ from threading import Event
 import pyarrow as pa
 
 from ingest.arrow import pieces
-from ingest.arrow.pieces import Before, Gathered, Piece
+from ingest.arrow.gathered import Gathered
+from ingest.arrow.pieces import Before, Read
+from ingest.batch.plain_request import PlainRequest
 from ingest.batch.record_reader import Reading
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import Log, Ranges
 from ingest.model import reasons
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Place
-from ingest.model.offset_ranges import filled
 
 MAX_BYTES = 2**30
 """Of one batch's typed rows; more are Spark's, which spills to disk where Python would run out of memory."""
@@ -34,40 +35,30 @@ AHEAD = 64 * 2**20
 
 
 def read(
-    log: Log,
-    ranges: Ranges,
-    befores: Mapping[str, Before],
-    others: Mapping[str, str],
-    epochs: Sequence[Epoch],
-    pool: Executor,
-    most: int | None = None,
+    log: Log, request: PlainRequest, epochs: Sequence[Epoch], pool: Executor
 ) -> tuple[Reading, dict[str, str]]:
-    """What can be read of a batch here, and the topics that are left to Spark, each with why. ``befores``: by
-    topic, of tables whose like can be read here; ``others``: of all others touched, why not. ``most``: bytes of rows
-    after which no more records are taken, and the batch ends (``Reading.cut``); None: all are.
-    """
-    touched = filled(ranges)
-    topics = {topic for topic, _ in touched}
-    wanted = {place: r for place, r in touched.items() if place[0] in befores}
-    found = _Found(befores, epochs, Gathered(befores, {**others}))
+    """What can be read of a batch here, and the topics that are left to Spark, each with why."""
+    wanted = request.wanted
+    found = _Found(request.befores, epochs, request.gathered())
     if not wanted:
         return Reading(), found.gathered.others
     cut, enough = dict[Place, int](), Event()
     try:
-        for records in log.bring(wanted, enough):
+        for records in log.bring(wanted, enough, request.keyed):
             found.take(records, pool)
             if found.gathered.bytes > MAX_BYTES:
-                return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
-            if found.gathered.others.keys() >= topics:
-                return Reading(), found.gathered.others
-            if most is not None and found.expected >= most:
+                return Reading(), request.all_for(reasons.MANY_ROWS.of())
+            if all(map(found.gathered.is_over, wanted)):
+                break
+            if request.most is not None and found.expected >= request.most:
                 enough.set()  # what has come of others is brought: thrown away each time, it would never be read
         if enough.is_set():
             cut = found.cut(wanted)
         found.settle()
     except FetchError as failure:
-        return Reading(), dict.fromkeys(topics, reasons.NOT_FETCHED.of(words=failure))
-    return replace(found.result(pool), cut=cut), found.gathered.others
+        return Reading(), request.all_for(reasons.NOT_FETCHED.of(words=failure))
+    ends = request.settle(found.gathered, cut)
+    return replace(found.result(pool), cut=ends), found.gathered.others
 
 
 @dataclass(frozen=True)
@@ -76,12 +67,12 @@ class _Begun:
 
     place: Place
     bytes: int
-    future: Future[list[Piece] | str]
+    future: Future[Read]
 
 
 @dataclass
 class _Found:
-    """What was read so far; a topic that turns out to be Spark's is forgotten."""
+    """What was read so far."""
 
     befores: Mapping[str, Before]
     epochs: Sequence[Epoch]
@@ -99,21 +90,19 @@ class _Found:
         for place, part in records.items():
             if not part.num_rows:
                 self._whole.add(place)
-            elif place[0] not in self.gathered.others:
+            elif not self.gathered.is_over(place):
                 self._ends[place] = part["offset"][-1].as_py() + 1
                 read = pool.submit(pieces.read, place, part, self.befores[place[0]], self.epochs)
                 self._begun.append(_Begun(place, part.nbytes, read))
         self.settle(AHEAD)
 
     def cut(self, wanted: Ranges) -> dict[Place, int]:
-        """Partitions of which not all of these ranges was taken, and where it ends. A topic that turned out to be Spark's is all its."""
+        """Partitions of which not all of these ranges was taken, and where it ends."""
         ends = {place: self._ends.get(place, start) for place, (start, _) in wanted.items()}
         return {
             place: ends[place]
             for place, (_, end) in wanted.items()
-            if place[0] not in self.gathered.others
-            and place not in self._whole
-            and ends[place] < end
+            if place not in self._whole and ends[place] < end
         }
 
     def settle(self, but: int = 0) -> None:

@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("until", pa.int64()),
         ("odd", pa.string()),
+        ("start", pa.int64()),
         ("layout", pa.int32()),
         ("facts", pa.string()),
         ("spans", pa.string()),
@@ -39,9 +40,9 @@ SCHEMA = pa.schema(
     ]
 )
 """What comes of a share: a row for each piece, in order, and behind them one for each partition: ``until`` where it was read, and
-``odd`` why its topic is not for this lane, if so.
+``odd`` why the record there is not for this lane, if so.
 
-Of a piece there is the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of Arrow's of ``bytes``: of each key the newest between
+Of a piece there is its ``start`` (``pieces.Piece``), the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of Arrow's of ``bytes``: of each key the newest between
 two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the first and the last position; ``types``: Arrow's schema of the rows.
 """
 
@@ -75,22 +76,21 @@ def read(job: TaskJob, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:
     share, enough, size = job.shares[number], Event(), 0
     until = {place: start for place, (start, _) in share.ranges.items()}
-    odd: dict[str, str] = {}
+    odd: dict[Place, str] = {}
     try:
         for records in job.source(share.ranges, enough):
             for place, some in records.items():
-                if place[0] in odd:
+                if place in odd:
                     continue
                 if not some.num_rows:
                     until[place] = share.ranges[place][1]
                     continue
                 before = job.befores[place[0]]
                 found = pieces.read(place, some, before, job.epochs)
-                if isinstance(found, str):
-                    odd[place[0]] = found
-                    continue
                 until[place] = some["offset"][-1].as_py() + 1
-                for piece in found:
+                if found.odd is not None:
+                    until[place], odd[place] = found.odd.offset, found.odd.why
+                for piece in found.pieces:
                     row = _folded(piece, before)
                     size += row["bytes"]
                     yield _row(number, place, **row)
@@ -99,12 +99,12 @@ def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:
     except FetchError as failure:
         if job.keeps:
             raise
-        odd |= {topic: f"{NOT_FETCHED}{failure}" for topic, _ in share.ranges}
+        odd = dict.fromkeys(share.ranges, f"{NOT_FETCHED}{failure}")
     if size >= freed_memory.LARGE:
         freed_memory.give_back()  # a worker lives on, and beside it the driver, Java and other workers
     reached("share_read", job.batch)
     for place, end in until.items():
-        yield _row(number, place, until=end, odd=odd.get(place[0]))
+        yield _row(number, place, until=end, odd=odd.get(place))
 
 
 def _folded(piece: Piece, before: Before) -> dict[str, Any]:
@@ -118,6 +118,7 @@ def _folded(piece: Piece, before: Before) -> dict[str, Any]:
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
     return {
+        "start": piece.start,
         "layout": piece.layout,
         "facts": json.dumps(piece.facts),
         "spans": json.dumps(spans),

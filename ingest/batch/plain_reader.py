@@ -11,6 +11,8 @@ from ingest.arrow.json_columns import Layout
 from ingest.arrow.layouts import Layouts, barriers, in_force
 from ingest.arrow.pieces import Before
 from ingest.batch import arrow_reader
+from ingest.batch.odd_records import OddRecords
+from ingest.batch.plain_request import PlainRequest
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.task_reader import TaskReader
@@ -35,6 +37,7 @@ class PlainReader:
         self._pipeline = job.pipeline
         self._layouts: dict[TableId, Layouts] = {}
         self._tasks = TaskReader(job.log, job.epochs, job.pool, job.collects)
+        self._odd = OddRecords()
 
     def read(
         self, request: ReadRequest, watch: Stopwatch
@@ -60,9 +63,10 @@ class PlainReader:
             why = ""
         if why is not None:
             return dict.fromkeys(topics, why)
-        waits = self._job.held.topics(note.batch_id)
+        waits = self._job.held.keys(note.batch_id)
         paused = {self._pipeline.topic(TableId.parse(name)) for name in note.paused}
-        left = dict.fromkeys(topics & waits, reasons.KEY_WAITS.of())
+        many = {topic for topic in topics & waits.keys() if waits[topic] is None}
+        left = dict.fromkeys(many, reasons.KEY_WAITS.of())
         return left | dict.fromkeys(topics & paused, reasons.PAUSED.of())
 
     def _plain(
@@ -75,14 +79,13 @@ class PlainReader:
         for topic in self._unreadable(request.aside, previous) & layouts.keys():
             others[topic] = reasons.UNREADABLE_COLUMN.of()
             del layouts[topic]
-        in_driver, most = self._lane(request, plain) == "driver", request.most
+        in_driver, note = self._lane(request, plain) == "driver", request.note
         befores = self._befores(request, layouts, folds=not in_driver)
+        asked = PlainRequest(note.batch_id, note.ranges, befores, others, self._odd, request.most)
         if in_driver:
-            read, others = arrow_reader.read(
-                job.log, request.note.ranges, befores, others, job.epochs, job.pool, most
-            )
+            read, others = arrow_reader.read(job.log, asked, job.epochs, job.pool)
         else:
-            read, others = self._tasks.read(job.session, request.note, befores, others, most)
+            read, others = self._tasks.read(job.session, asked)
         fits = {
             table
             for table, found in read.facts.items()
@@ -106,10 +109,13 @@ class PlainReader:
         for place in request.touched:
             places.setdefault(place[0], []).append(place)
         previous, found = request.previous, dict[str, Before]()
+        waits = self._job.held.keys(request.note.batch_id)
         for topic, one in layouts.items():
             applied = _applied(one.table, previous)
             cuts = barriers(request.catalog, one.table, applied) if folds else ()
-            found[topic] = Before.of(one, places[topic], previous, cuts)
+            found[topic] = Before.of(
+                one, places[topic], previous, cuts, waits.get(topic) or frozenset()
+            )
         return found
 
     def _lane(self, request: ReadRequest, topics: set[str]) -> str:

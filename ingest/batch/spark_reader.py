@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest.batch import hidden_snapshots
+from ingest.batch.job_descriptions import described, named
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes import batch_facts, dedup
@@ -28,6 +29,12 @@ class SparkReader:
 
     def read(self, request: ReadRequest, watch: Stopwatch) -> tuple[Reading, Mapping[str, str]]:
         """Stage: ``decode``."""
+        what = named(request.topics) or "what waits in quarantine"
+        words = f"batch {request.note.batch_id}: {what}, read by Spark's columns"
+        with described(self._job.session.sparkContext, words):
+            return self._read(request, watch)
+
+    def _read(self, request: ReadRequest, watch: Stopwatch) -> tuple[Reading, Mapping[str, str]]:
         changes = self._changes(request)
         facts, counts = batch_facts.gather(changes)
         hidden = hidden_snapshots.begun(facts, request)

@@ -14,6 +14,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.batch import row_fates
+from ingest.batch.job_descriptions import described
 from ingest.batch.row_fates import Was, another
 from ingest.changes import row_images
 from ingest.changes.kept_rows import StepPieces
@@ -107,7 +108,11 @@ class Applier:
 
     def apply(self, batch: TableBatch, work: Work) -> Applied:
         """All steps of one table, in order, in this thread's session."""
-        session = self._own_session()
+        session, table = self._own_session(), batch.facts.table
+        with described(session.sparkContext, f"batch {work.batch_id}: {table}, merged"):
+            return self._apply(session, batch, work)
+
+    def _apply(self, session: SparkSession, batch: TableBatch, work: Work) -> Applied:
         table = batch.facts.table
         reached("table_started", work.batch_id, str(table))
         target = SparkTable(session, self.pipeline.path(table))

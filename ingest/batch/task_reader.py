@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -20,22 +21,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ingest.arrow.pieces import Before, Gathered, Piece
+from ingest.arrow.gathered import Gathered
+from ingest.arrow.pieces import Before, Odd, Piece, Read
 from ingest.batch import in_task
 from ingest.batch.arrow_reader import MAX_BYTES
 from ingest.batch.in_task import NOT_FETCHED, TaskJob
+from ingest.batch.job_descriptions import described, named
+from ingest.batch.plain_request import PlainRequest
 from ingest.batch.record_reader import Reading
 from ingest.batch.shares import Share, contiguous, shared
 from ingest.changes.arrow_frames import mapped
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.kept_rows import KeptPiece, KeptRows, opened
-from ingest.kafka.ports import Log, Ranges
+from ingest.kafka.ports import Log
 from ingest.model import reasons
 from ingest.model.epochs import Epoch
 from ingest.model.manifest import Place
-from ingest.model.offset_ranges import filled
 from ingest.model.position import Position
-from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 
 PIECE = 4 * 2**20
@@ -58,49 +60,36 @@ class TaskReader:
     collects: bool
     _kept: list[DataFrame] = field(default_factory=list)
 
-    def read(
-        self,
-        session: SparkSession,
-        note: Note,
-        befores: Mapping[str, Before],
-        others: Mapping[str, str],
-        most: int | None = None,
-    ) -> tuple[Reading, dict[str, str]]:
-        """As ``arrow_reader.read`` has it, of the batch of this note."""
-        touched = filled(note.ranges)
-        topics = {topic for topic, _ in touched}
-        wanted = {place: r for place, r in touched.items() if place[0] in befores}
-        if not wanted:
-            return Reading(), {**others}
-        job = self._job(session, note, wanted, befores, most)
+    def read(self, session: SparkSession, request: PlainRequest) -> tuple[Reading, dict[str, str]]:
+        """As ``arrow_reader.read`` has it."""
+        gathered = request.gathered()
+        if not request.wanted:
+            return Reading(), gathered.others
+        job = self._job(session, request)
         frame = _frame(session, job)
         if job.keeps:
             frame = keep(frame)
             self._kept.append(frame)
+        words = f"batch {request.batch}: {named(request.befores)}, read by Arrow"
         try:
-            come = _Come.of(frame.drop("rows") if job.keeps else frame, job.shares)
+            with described(session.sparkContext, words):
+                come = _Come.of(frame.drop("rows") if job.keeps else frame, job.shares)
         except (PythonException, Py4JJavaError):
             # Spark's log says why, in words that may hold values of rows.
-            return Reading(), dict.fromkeys(topics, reasons.NO_TASK.of())
+            return Reading(), request.all_for(reasons.NO_TASK.of())
         if come.failure:
-            why = reasons.NOT_FETCHED.of(words=come.failure)
-            return Reading(), dict.fromkeys(topics, why)
-        until, cut = contiguous(wanted, come.reached())
-        gathered = Gathered(befores, {**others})
-        read = come.up_to(until)
-        del come
-        for row in read:
-            gathered.add(row.place, [row.piece] if row.piece else row.odd or [])
-        cut = {place: at for place, at in cut.items() if place[0] not in gathered.others}
-        if cut and most is None:
-            return Reading(), dict.fromkeys(topics, reasons.MANY_ROWS.of())
+            return Reading(), request.all_for(reasons.NOT_FETCHED.of(words=come.failure))
+        until, cut = contiguous(request.wanted, come.reached())
+        come.put_together(until, gathered)
+        cut = request.settle(gathered, cut)
+        if cut and request.most is None:
+            return Reading(), request.all_for(reasons.MANY_ROWS.of())
         facts = gathered.facts()
         rows: Mapping[TableId, Any]
         if job.keeps:
-            taken = [row for row in read if row.place[0] not in gathered.others and row.piece]
-            rows = _kept_rows(frame, taken, befores)
+            rows = _kept_rows(frame, come.taken({**until, **cut}, gathered), request.befores)
         else:
-            del read  # each piece is let go of as it is joined
+            del come  # each piece is let go of as it is joined
             rows = gathered.rows(self.pool)
         return replace(Reading.by_arrow(facts, rows, "tasks"), cut=cut), gathered.others
 
@@ -110,23 +99,16 @@ class TaskReader:
             free(frame)
         self._kept = []
 
-    def _job(
-        self,
-        session: SparkSession,
-        note: Note,
-        wanted: Ranges,
-        befores: Mapping[str, Before],
-        most: int | None,
-    ) -> TaskJob:
-        batch, source = note.batch_id, self.log.source(wanted)
+    def _job(self, session: SparkSession, request: PlainRequest) -> TaskJob:
+        wanted = request.wanted
+        source = self.log.source(wanted, request.keyed)
         cores = session.sparkContext.defaultParallelism
+        of = partial(TaskJob, request.batch, source, request.befores, self.epochs)
         if not self.collects:  # it goes to Spark's disk, and has no limit (``TaskJob.keeps``)
-            shares = shared(wanted, cores)
-            return TaskJob(batch, source, befores, self.epochs, shares, None, keeps=True)
-        limit = MAX_BYTES if most is None else most
+            return of(shared(wanted, cores), None, keeps=True)
+        limit = MAX_BYTES if request.most is None else request.most
         shares = shared(wanted, cores, limit // PIECE)
-        each = max(AT_MOST * limit // len(shares), 1)
-        return TaskJob(batch, source, befores, self.epochs, shares, each)
+        return of(shares, max(AT_MOST * limit // len(shares), 1))
 
 
 def _frame(session: SparkSession, job: TaskJob) -> DataFrame:
@@ -137,30 +119,33 @@ def _frame(session: SparkSession, job: TaskJob) -> DataFrame:
 
 
 def _kept_rows(
-    frame: DataFrame, taken: Sequence[_Row], befores: Mapping[str, Before]
+    frame: DataFrame, taken: Mapping[str, _Taken], befores: Mapping[str, Before]
 ) -> dict[TableId, KeptRows]:
-    """By table, where its pieces are. ``taken``: those that were read of it."""
-    by_topic: dict[str, list[_Row]] = {}
-    for row in taken:
-        by_topic.setdefault(row.place[0], []).append(row)
+    """By table, where its pieces are. ``taken``: by topic, those that count."""
     found = {}
-    for topic, rows in by_topic.items():
+    for topic, mine in taken.items():
         layouts = befores[topic].layouts
         pieces = [
             KeptPiece(one.layout, layouts.each[one.layout].version, row.spans, row.bytes)
-            for row in rows
+            for row in mine.rows
             if (one := row.piece)
         ]
-        schemas = {row.piece.layout: from_arrow_schema(row.types) for row in rows if row.piece}
-        mine = (F.col("topic") == topic) & F.col("layout").isNotNull()
-        # A share may have parts of several partitions; those behind one that was not read to its end were read for nothing.
-        parts = {(row.place[1], row.share) for row in rows}
-        mine &= F.struct("partition", "share").isin(
-            [F.struct(*map(F.lit, one)) for one in sorted(parts)]
-        )
-        of_table = frame.filter(mine).select("layout", "rows")
+        schemas = {row.piece.layout: from_arrow_schema(row.types) for row in mine.rows if row.piece}
+        early = F.lit(False)
+        for partition, end in mine.ends.items():
+            early |= (F.col("partition") == partition) & (F.col("start") < end)
+        here = (F.col("topic") == topic) & F.col("layout").isNotNull() & early
+        of_table = frame.filter(here).select("layout", "rows")
         found[layouts.table] = KeptRows(of_table, pieces, schemas)
     return found
+
+
+@dataclass
+class _Taken:
+    """Of a topic. ``ends``: by partition, before which a piece that counts begins."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    rows: list[_Row] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -176,6 +161,11 @@ class _Row:
     spans: Sequence[tuple[Position, Position]] = ()
     bytes: int = 0
     types: pa.Schema | None = None
+
+    @property
+    def start(self) -> int:
+        """Of a piece; -1 for an end."""
+        return self.piece.start if self.piece else -1
 
 
 @dataclass(frozen=True)
@@ -213,9 +203,25 @@ class _Come:
                 found.setdefault(row.place, []).append((*row.range, row.until))
         return found
 
-    def up_to(self, until: Mapping[Place, int]) -> list[_Row]:
-        """What was read without a gap."""
-        return [row for row in self.rows if row.range[0] <= until[row.place]]
+    def put_together(self, until: Mapping[Place, int], gathered: Gathered) -> None:
+        """What was read without a gap, and where the first odd record of each partition is."""
+        whole = (row for row in self.rows if row.range[0] <= until[row.place])
+        for (_, place, _), rows in groupby(whole, lambda row: (row.share, row.place, row.start)):
+            for end in (same := list(rows)):
+                if end.odd and end.until is not None:
+                    gathered.add(place, Read([], Odd(end.until, end.odd)))
+            gathered.add(place, Read([row.piece for row in same if row.piece]))
+
+    def taken(self, ends: Mapping[Place, int], gathered: Gathered) -> dict[str, _Taken]:
+        """By topic, the pieces that count, of topics that are not left to Spark. ``ends``: before which they begin."""
+        found: dict[str, _Taken] = {}
+        for row in self.rows:
+            topic, partition = row.place
+            if row.piece and topic not in gathered.others and row.piece.start < ends[row.place]:
+                of = found.setdefault(topic, _Taken())
+                of.ends[partition] = ends[row.place]
+                of.rows.append(row)
+        return found
 
 
 def _row(said: Mapping[str, Any], body: pa.Scalar | None, shares: Sequence[Share]) -> _Row:
@@ -228,5 +234,5 @@ def _row(said: Mapping[str, Any], body: pa.Scalar | None, shares: Sequence[Share
         (Position.parse(first), Position.parse(last)) for first, last in json.loads(said["spans"])
     ]
     types = pa.ipc.read_schema(pa.py_buffer(said["types"]))
-    piece = Piece(json.loads(said["facts"]), said["layout"], rows)
+    piece = Piece(said["start"], json.loads(said["facts"]), said["layout"], rows)
     return _Row(said["share"], place, range_, None, None, piece, spans, said["bytes"], types)

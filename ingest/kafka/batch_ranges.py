@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from threading import Event
 
 import pyarrow as pa
@@ -51,14 +51,16 @@ class KafkaLog:
         """Exactly the records of these ranges."""
         return record_stream.range_(self._session, self._pipeline, ranges)
 
-    def bring(self, ranges: Ranges, enough: Event) -> Iterator[Mapping[Place, pa.Table]]:
+    def bring(
+        self, ranges: Ranges, enough: Event, keyed: Collection[str] = ()
+    ) -> Iterator[Mapping[Place, pa.Table]]:
         """The same, to the driver."""
-        return self._ahead.records(ranges, enough)
+        return self._ahead.records(ranges, enough, keyed)
 
-    def source(self, ranges: Ranges) -> RecordSource:
+    def source(self, ranges: Ranges, keyed: Collection[str] = ()) -> RecordSource:
         """By a connection of each worker's own."""
         del ranges
-        return InWorker(fetch.settings(self._pipeline))
+        return InWorker(fetch.settings(self._pipeline), tuple(keyed))
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

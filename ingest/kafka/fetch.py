@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from threading import Event
@@ -27,6 +27,8 @@ from ingest.model.offset_ranges import filled
 RECORDS = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("run", pa.string())])
 """``run``: the connector run that wrote a snapshot's row, "" where its record names none; null where nobody looked,
 as of all but a partition's last snapshot row."""
+
+_KEY = pa.field("key", pa.binary())
 
 _NO_MORE = RECORDS.empty_table()
 
@@ -79,9 +81,9 @@ class Fetcher:
         self._consumer: Consumer | None = None
 
     def records(
-        self, ranges: Ranges, enough: Event | None = None
+        self, ranges: Ranges, enough: Event | None = None, keyed: Collection[str] = ()
     ) -> Iterator[dict[Place, pa.Table]]:
-        """All records of these half-open ranges, some at a time, with :data:`RECORDS`; each partition's in their
+        """All records of these half-open ranges, some at a time, with :data:`RECORDS`, and ``key binary`` in the topics of ``keyed``; each partition's in their
         order, and then a table without rows: all of it has come. ``enough``: when it is set, what has come is handed over,
         and no more is fetched. Raises :class:`FetchError`.
         """
@@ -93,7 +95,7 @@ class Fetcher:
         except KafkaException as failure:
             raise FetchError(str(failure.args[0])) from None
         try:
-            yield from _parts(consumer, ends, enough or Event())
+            yield from _parts(consumer, ends, enough or Event(), keyed)
         except KafkaException as failure:
             raise FetchError(str(failure.args[0])) from None
         finally:
@@ -113,9 +115,12 @@ _IN_WORKER: dict[str, Fetcher] = {}
 
 @dataclass(frozen=True)
 class InWorker:
-    """Brings records in whatever process it is called in (``ports.RecordSource``). ``settings``: passwords may be among them."""
+    """Brings records in whatever process it is called in (``ports.RecordSource``). ``settings``: passwords may be among them;
+    ``keyed``: as :meth:`Fetcher.records` has it.
+    """
 
     settings: Mapping[str, Any] = field(repr=False)
+    keyed: Collection[str] = ()
 
     def __call__(self, ranges: Ranges, enough: Event) -> Iterator[dict[Place, pa.Table]]:
         """As :meth:`Fetcher.records` has it."""
@@ -124,13 +129,13 @@ class InWorker:
             while _IN_WORKER:
                 _IN_WORKER.popitem()[1].close()
             _IN_WORKER[named] = Fetcher(self.settings)
-        return _IN_WORKER[named].records(ranges, enough)
+        return _IN_WORKER[named].records(ranges, enough, self.keyed)
 
 
 def _parts(
-    consumer: Consumer, ends: Mapping[Place, int], enough: Event
+    consumer: Consumer, ends: Mapping[Place, int], enough: Event, keyed: Collection[str]
 ) -> Iterator[dict[Place, pa.Table]]:
-    left, found, heard = dict(ends), _Found(), time.monotonic()
+    left, found, heard = dict(ends), _Found(keyed), time.monotonic()
     while left:
         if enough.is_set():
             yield found.taken(list(left))
@@ -163,9 +168,10 @@ def _place(message: Message) -> Any:
 
 
 class _Found:
-    """What came and was not handed over yet."""
+    """What came and was not handed over yet. ``keyed``: topics of which keys are wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, keyed: Collection[str]) -> None:
+        self._keyed = keyed
         self._pieces: dict[Place, _Piece] = {}
 
     def add(self, place: Place, messages: Sequence[Message], end: int) -> None:
@@ -177,10 +183,14 @@ class _Found:
             return
         values: list[Any] = [message.value() for message in messages]
         columns = [offsets[: len(values)], values, _runs(messages, values)]
+        schema = RECORDS
+        if place[0] in self._keyed:
+            columns.append([message.key() for message in messages])
+            schema = RECORDS.append(_KEY)
         arrays = [
-            pa.array(column, type_) for column, type_ in zip(columns, RECORDS.types, strict=True)
+            pa.array(column, type_) for column, type_ in zip(columns, schema.types, strict=True)
         ]
-        self._pieces.setdefault(place, _Piece()).add(pa.record_batch(arrays, schema=RECORDS))
+        self._pieces.setdefault(place, _Piece()).add(pa.record_batch(arrays, schema=schema))
 
     def ready(self) -> list[Place]:
         """Partitions of which enough has come."""

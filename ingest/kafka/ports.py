@@ -56,15 +56,17 @@ class Log(Protocol):
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges, with ``record_stream.SCHEMA``."""
 
-    def bring(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
-        """The same to the driver, some at a time: ``offset bigint, value binary, run string``. Raises
-        ``FetchError``. ``run`` may be left out but for snapshots' rows. A partition's table without rows says that no
+    def bring(
+        self, ranges: Ranges, enough: Sign, keyed: Collection[str] = ()
+    ) -> Iterator[Mapping[Place, pa.Table]]:
+        """The same to the driver, some at a time: ``offset bigint, value binary, run string``, and ``key binary`` of the topics
+        of ``keyed``. Raises ``FetchError``. ``run`` may be left out but for snapshots' rows. A partition's table without rows says that no
         record is left of its range, as where it ends in transaction markers. ``enough``: once it is set, what has come
         of any partition is brought, and no more.
         """
 
-    def source(self, ranges: Ranges) -> RecordSource:
-        """What brings any part of these ranges inside Spark's tasks."""
+    def source(self, ranges: Ranges, keyed: Collection[str] = ()) -> RecordSource:
+        """What brings any part of these ranges inside Spark's tasks, as :meth:`bring` does."""
 
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""

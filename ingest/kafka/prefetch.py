@@ -63,10 +63,10 @@ class Ahead:
         thread.shutdown(wait=False)
 
     def records(
-        self, ranges: Ranges, enough: Event | None = None
+        self, ranges: Ranges, enough: Event | None = None, keyed: Collection[str] = ()
     ) -> Iterator[Mapping[Place, pa.Table]]:
         """As :meth:`Fetcher.records` has it, which brings what has not come yet."""
-        came = self._usable(ranges)
+        came = self._usable({one: r for one, r in ranges.items() if one[0] not in keyed})
         rest = dict(ranges)
         for place, stretch in came.items():
             end = ranges[place][1]
@@ -77,7 +77,7 @@ class Ahead:
                 records = _below(stretch.pieces.popleft(), ranges[place][1])
                 if records.num_rows:
                     yield {place: records}
-        yield from self._fetcher.records(rest, enough)
+        yield from self._fetcher.records(rest, enough, keyed)
 
     def forget(self) -> None:
         """The first batch is over: what it did not ask for is of no use."""

@@ -96,15 +96,20 @@ class RecordLog:
         ]
         return self.session.createDataFrame(rows, SCHEMA)
 
-    def bring(self, ranges: Ranges, enough: Sign) -> Iterator[Mapping[Place, pa.Table]]:
+    def bring(
+        self, ranges: Ranges, enough: Sign, keyed: Collection[str] = ()
+    ) -> Iterator[Mapping[Place, pa.Table]]:
         """As the driver fetches them, a partition at a time."""
-        return self.source(ranges)(ranges, enough)
+        return self.source(ranges, keyed)(ranges, enough)
 
-    def source(self, ranges: Ranges) -> RecordSource:
+    def source(self, ranges: Ranges, keyed: Collection[str] = ()) -> RecordSource:
         """The records themselves, to go with Spark's tasks."""
         return _Sent(
             {
-                place: (start, in_arrow(self.between(place, start, end), start))
+                place: (
+                    start,
+                    in_arrow(self.between(place, start, end), start, keyed=place[0] in keyed),
+                )
                 for place, (start, end) in ranges.items()
             }
         )
@@ -135,15 +140,18 @@ class _Sent:
             yield {place: records.slice(start - first, end - start)}
 
 
-def in_arrow(records: Sequence[Record], start: int) -> pa.Table:
-    """``offset bigint, value binary, run string`` of records that follow each other from an offset on."""
-    return pa.table(
-        {
-            "offset": pa.array(range(start, start + len(records)), pa.int64()),
-            "value": pa.array([one.value for one in records], pa.binary()),
-            "run": pa.array([one.run for one in records], pa.string()),
-        }
-    )
+def in_arrow(records: Sequence[Record], start: int, *, keyed: bool = False) -> pa.Table:
+    """``offset bigint, value binary, run string`` of records that follow each other from an offset on, and ``key binary`` where it
+    is wanted.
+    """
+    columns = {
+        "offset": pa.array(range(start, start + len(records)), pa.int64()),
+        "value": pa.array([one.value for one in records], pa.binary()),
+        "run": pa.array([one.run for one in records], pa.string()),
+    }
+    if keyed:
+        columns["key"] = pa.array([one.key for one in records], pa.binary())
+    return pa.table(columns)
 
 
 def _bytes(value: bytes | None) -> bytearray | None:

@@ -20,6 +20,8 @@ from ingest.arrow.layouts import Layouts
 from ingest.arrow.pieces import Before
 from ingest.arrow.winning_rows import winners
 from ingest.batch import arrow_reader
+from ingest.batch.odd_records import OddRecords
+from ingest.batch.plain_request import PlainRequest
 from ingest.changes.row_images import RowSchema
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.names import RESERVED_COLUMN
@@ -60,7 +62,8 @@ class ReaderTarget:
         self.batches += 1
         ranges = {(_TOPIC, p): (self._ends[p], end) for p, end in enumerate(ends)}
         before = Before.of(self._layouts, ranges, self._entry())
-        read, others = arrow_reader.read(self, ranges, {_TOPIC: before}, {}, (), POOL)  # type: ignore[arg-type]
+        asked = PlainRequest(self.batches, ranges, {_TOPIC: before}, {}, OddRecords())
+        read, others = arrow_reader.read(self, asked, (), POOL)  # type: ignore[arg-type]
         assert not others, others
         self._ends = ends
         for table, facts in read.facts.items():
@@ -93,7 +96,7 @@ class ReaderTarget:
         return Counter(self._rows.values())
 
     def bring(
-        self, ranges: Mapping[Place, tuple[int, int]], _: object
+        self, ranges: Mapping[Place, tuple[int, int]], *_: object
     ) -> Iterator[dict[Place, pa.Table]]:
         """``Log.bring`` over the history."""
         for place, (start, end) in ranges.items():

@@ -66,7 +66,7 @@ class DeltaRsTable:
         self._own = -1
         """The newest version that went through a workspace, which has made it lasting."""
         self.merges = self.rows_written = 0
-        """Commits of rows by this object, and how many rows they wrote."""
+        """Commits of rows by this object, or by Spark (:meth:`was_merged_into`), and how many rows they wrote."""
 
     def version(self) -> int:
         """The newest version number. Raises ``UnknownLogError`` where its log is of a kind that is not read here."""
@@ -111,6 +111,11 @@ class DeltaRsTable:
         known = [count for count in rows if count is not None]
         size = sum(int(one.add["size"]) for one in files)
         return size, sum(known) if len(known) == len(rows) else 0
+
+    def is_empty(self) -> bool:
+        """Whether its newest version has no file, and so no row."""
+        self.version()
+        return not self.state.files
 
     def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
         """Of a multiset: content to its highest ordinal, for those of these that are there."""
@@ -209,6 +214,12 @@ class DeltaRsTable:
         self._own = own
         self.merges += 1
         self.rows_written += rows
+
+    def was_merged_into(self) -> None:
+        """Spark has made the newest commit. How many rows it wrote, its files say."""
+        actions = delta_log.read(self.folder, self.version()) or []
+        self.merges += 1
+        self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 
     def vacuum(self, hours: int, refuse_lost: Callable[[], None]) -> int:
         """Remove files that no version of the last ``hours`` has; returns how many. The log of what came before goes with

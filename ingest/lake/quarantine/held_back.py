@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
@@ -26,6 +28,9 @@ from ingest.schema.catalog import Catalog
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""
+
+_MANY = 10_000
+"""Keys of one topic that are known one by one, to whoever reads: some hundred kilobytes."""
 
 _RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
 
@@ -37,8 +42,9 @@ class HeldBack:
         self._session = session
         self._path = quarantine_path(lake)
         self._committer = committer
-        self._topics: frozenset[str] | None = None
-        """Those in which a row with a key waits, so that later changes of it have to; None: look."""
+        self._reached = ReachedTables(lake, committer.term)
+        self._keys: Mapping[str, frozenset[bytes] | None] | None = None
+        """As :meth:`keys` has it; None: look."""
         self._cached: list[DataFrame] = []
 
     def _waiting(self, before: int) -> DataFrame | None:
@@ -70,20 +76,21 @@ class HeldBack:
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""
-        if self._topics == frozenset():
+        if self._keys == {}:
             return None
         found = self._waiting(before)
         heads = _heads(found).filter(F.col("key").isNotNull()) if found is not None else None
-        if self._topics is None:
-            named = heads.select("topic").distinct().collect() if heads is not None else []
-            self._topics = frozenset(row.topic for row in named)
-        return heads if self._topics else None
+        if self._keys is None:
+            self._keys = {} if heads is None else _by_topic(heads)
+        return heads if self._keys else None
 
-    def topics(self, before: int) -> frozenset[str]:
-        """Those in which a key waits, set aside by an earlier batch than ``before``."""
-        if self._topics is None:
+    def keys(self, before: int) -> Mapping[str, frozenset[bytes] | None]:
+        """By topic, the keys that wait in it, set aside by an earlier batch than ``before``, so that later changes of them have to; None:
+        more than :data:`_MANY`. As Kafka has them.
+        """
+        if self._keys is None:
             self._heads(before)
-        return self._topics or frozenset()
+        return self._keys or {}
 
     def take(
         self, changes: DataFrame, tables: Sequence[TableBatch], count: int, identity: Identity
@@ -104,7 +111,7 @@ class HeldBack:
         if count:
             session, path = changes.sparkSession, self._path
             self._committer.append_once(session, path, quarantine_rows.SCHEMA, held, identity)
-            self._topics = None
+            self._written()
         return count
 
     def retry(
@@ -135,7 +142,7 @@ class HeldBack:
             merge.whenMatchedUpdate(set={"settled": str(identity.batch)}).execute()
 
         self._committer.once(table, identity, mark)
-        self._topics = None
+        self._written()
 
     def drop(self, drop: Drop, identity: Identity) -> list[Dropped]:
         """Give up these changes: nothing waits for them any more, and each says in which batch that was. Returns what was
@@ -151,7 +158,7 @@ class HeldBack:
         self._committer.once(
             table, identity, lambda: table.delta().update(chosen, {"settled": given_up})
         )
-        self._topics = None
+        self._written()
         found = (
             table.frame()
             .filter(F.col("settled") == given_up)
@@ -163,6 +170,16 @@ class HeldBack:
         return [
             Dropped(TableId(database, name) if name else None, *of) for database, name, *of in found
         ]
+
+    @property
+    def opened(self) -> Sequence[DeltaRsTable]:
+        """Its table, where it was written to and maintenance can put it in order."""
+        return self._reached.merged
+
+    def _written(self) -> None:
+        self._keys = None
+        if direct := self._reached.of(SparkTable(self._session, self._path)):
+            direct.was_merged_into()
 
     def release(self) -> None:
         """Free what was cached for a batch."""
@@ -215,3 +232,13 @@ def _readable(fresh: DataFrame) -> DataFrame:
 
 def _heads(rows: DataFrame) -> DataFrame:
     return rows.select("topic", "partition", "offset", "key")
+
+
+def _by_topic(heads: DataFrame) -> dict[str, frozenset[bytes] | None]:
+    """By topic, the keys of these rows; None: more than :data:`_MANY`."""
+    number = F.row_number().over(Window.partitionBy("topic").orderBy("key"))
+    few = heads.select("topic", "key").distinct().withColumn("number", number)
+    found: dict[str, set[bytes]] = {}
+    for row in few.filter(F.col("number") <= _MANY + 1).collect():
+        found.setdefault(row.topic, set()).add(bytes(row.key))
+    return {topic: None if len(keys) > _MANY else frozenset(keys) for topic, keys in found.items()}

@@ -113,8 +113,8 @@ def tasks_of(lake, before, monkeypatch):
     """Have Spark's tasks call ``before`` with a share's ranges before they read it."""
     source = lake.log.source
 
-    def asked(ranges):
-        brought = source(ranges)
+    def asked(ranges, keyed=()):
+        brought = source(ranges, keyed)
 
         def bring(ranges, enough):
             before(ranges)
@@ -195,7 +195,7 @@ def test_a_batch_that_has_to_be_whole_is_read_by_columns_where_it_is_too_large(f
     monkeypatch.setattr(task_reader, "MAX_BYTES", 100)
     monkeypatch.setattr(Parts, "next", whole)
     source_of = lake.log.source
-    monkeypatch.setattr(lake.log, "source", lambda ranges: one_by_one(source_of(ranges)))
+    monkeypatch.setattr(lake.log, "source", lambda *asked: one_by_one(source_of(*asked)))
     (report,) = lake.follow(source)
     assert report.entry.lanes == {"columns": 40}
     assert_rows(lake.table(table), table.rows)
@@ -229,7 +229,7 @@ def test_a_batch_ends_where_its_rows_are_enough_and_the_next_one_goes_on_there(
     large = source.table("d.large", {"id": "INT", "v": "LONGTEXT"}, ["id"])
     small = source.table("d.small", {"id": "INT"}, ["id"])
     source_of = lake.log.source
-    monkeypatch.setattr(lake.log, "source", lambda ranges: one_by_one(source_of(ranges)))
+    monkeypatch.setattr(lake.log, "source", lambda *asked: one_by_one(source_of(*asked)))
     for number in range(9):
         large.insert(id=number, v=f"{number}" * 400_000)
         small.insert(id=number)
@@ -256,7 +256,7 @@ def test_of_a_topic_of_two_partitions_nothing_behind_a_gap_is_applied(spark, tmp
         for number, one in enumerate(source.log)
     ]
     source_of = lake.log.source
-    monkeypatch.setattr(lake.log, "source", lambda ranges: one_by_one(source_of(ranges)))
+    monkeypatch.setattr(lake.log, "source", lambda *asked: one_by_one(source_of(*asked)))
     reports = lake.replay(records)
     assert lanes_of(reports) == {"tasks"}
     assert len(lake.seen) > 1

@@ -19,13 +19,13 @@ LARGE = 300_000
 class Pieces(RecordLog):
     """A log that brings a few records at a time, as Kafka does, and of each partition in turn."""
 
-    def bring(self, ranges, enough):
+    def bring(self, ranges, enough, keyed=()):
         at = {place: start for place, (start, _) in ranges.items()}
         while at and not enough.is_set():
             for place in list(at):
                 end = min(at[place] + 2, ranges[place][1])
                 if end > at[place]:
-                    yield from super().bring({place: (at[place], end)}, enough)
+                    yield from super().bring({place: (at[place], end)}, enough, keyed)
                 at[place] = end
                 if end == ranges[place][1]:
                     del at[place]

@@ -178,8 +178,8 @@ def test_parts_of_a_batch_that_are_read_one_after_the_other_are_compared_too(spa
     world = World(spark, tmp_path, changes, compressed=[(1, 20)])
     whole = world.target.log.bring
 
-    def in_parts(ranges, enough):
-        for found in whole(ranges, enough):
+    def in_parts(ranges, enough, keyed=()):
+        for found in whole(ranges, enough, keyed):
             for place, part in found.items():
                 yield from ({place: part.slice(at, 1)} for at in range(len(part)))
 

@@ -165,7 +165,7 @@ def test_in_a_table_without_a_key_nothing_waits_for_anything(spark, tmp_path):
     lake.target.remove()
 
 
-def test_a_waiting_key_leaves_its_own_table_to_spark_and_no_other(spark, tmp_path):
+def test_a_waiting_key_leaves_its_own_changes_to_spark_and_no_others(spark, tmp_path):
     histories = [History(True, 1, records=[[]], snapshots=[Position(0, 1, 5)]) for _ in range(2)]
     target = SparkTarget(spark, tmp_path, *histories, spark={"merge_engine": "auto"})
 
@@ -178,9 +178,9 @@ def test_a_waiting_key_leaves_its_own_table_to_spark_and_no_other(spark, tmp_pat
 
     with unreadable():
         take([insert(10, 1, "bad")], [insert(11, 1, "a")])
-        assert take([insert(20, 2, "b")], [update(21, 1, "a", "b")]) == [True, False]
+        assert take([insert(20, 2, "b")], [update(21, 1, "a", "b")]) == [False, False]
+        assert take([update(30, 1, "bad", "c")], [insert(31, 2, "c")]) == [True, False]
         assert "a key waits" in target.batches.newest.tables["d.t0"].engine
-        take([update(30, 1, "bad", "c")], [insert(31, 2, "c")])
     assert sum(one.changes for one in waiting_list(str(target.path))) == 2
     assert target.batches.replay() == 1
     assert take([insert(40, 3, "d")], [insert(41, 3, "d")]) == [False, False]

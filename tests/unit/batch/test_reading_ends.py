@@ -11,6 +11,8 @@ from ingest.arrow.json_columns import Layout
 from ingest.arrow.layouts import Layouts
 from ingest.arrow.pieces import Before
 from ingest.batch import arrow_reader
+from ingest.batch.odd_records import OddRecords
+from ingest.batch.plain_request import PlainRequest
 from ingest.changes.row_images import RowSchema
 from ingest.kafka import fetch
 from ingest.kafka.fetch import Fetcher
@@ -62,10 +64,10 @@ class Kafka:
     def unassign(self):
         """The same."""
 
-    def bring(self, ranges, enough=None):
+    def bring(self, ranges, enough=None, keyed=()):
         fetcher = Fetcher({})
         fetcher._consumer = self
-        return fetcher.records(ranges, enough)
+        return fetcher.records(ranges, enough, keyed)
 
 
 def key(one):
@@ -94,7 +96,8 @@ def read(log, kafka, ranges, most):
         if record.topic == "p":
             catalog.add(json.loads(record.value), 0, 0)
     befores = {f"p.{one.table}": layout_of(one) for one in catalog.current()}
-    found, others = arrow_reader.read(kafka, ranges, befores, {}, (), POOL, most)
+    asked = PlainRequest(1, ranges, befores, {}, OddRecords(), most)
+    found, others = arrow_reader.read(kafka, asked, (), POOL)
     assert not others
     return found
 

@@ -1,0 +1,32 @@
+"""The tables of one lake that delta-rs reaches, each opened once in a run: whoever merges, one of these is put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.delta_rs_limits import WRITABLE
+
+
+class ReachedTables:
+    """``lake``: its path; ``term``: of the job that writes to it. Asked by many threads, each for another table."""
+
+    def __init__(self, lake: str, term: int) -> None:
+        self._lake = lake
+        self._term = term
+        self._tables: dict[str, DeltaRsTable | None] = {}
+
+    def of(self, table: SparkTable) -> DeltaRsTable | None:
+        """The table by its log; None where it is out of reach. What is opened stays open, so that a batch reads only what is new in a table's
+        log.
+        """
+        if table.path not in self._tables:
+            self._tables[table.path] = within_reach(table, self._lake, self._term)
+        return self._tables[table.path]
+
+    @property
+    def merged(self) -> Sequence[DeltaRsTable]:
+        """Those that were merged into and that maintenance can put in order, as delta-rs writes all of their features."""
+        found = [one for one in self._tables.values() if one is not None and one.merges]
+        return [one for one in found if one.features() <= WRITABLE]
