@@ -287,7 +287,8 @@ class Batches:
         self._log.publish(entry.ends)
         reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry, self._maintenance.done()))
-        self._maintenance.between_batches([*self._applier.opened, *self._published.opened])
+        written = (self._applier, self._published, self._held)
+        self._maintenance.between_batches([table for one in written for table in one.opened])
 
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.

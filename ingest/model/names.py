@@ -269,6 +269,11 @@ def quoted(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
+def unquoted(identifier: str) -> str:
+    """What :func:`quoted` was given."""
+    return identifier[1:-1].replace("``", "`")
+
+
 def quoted_for_delta_rs(identifier: str) -> str:
     """The same for delta-rs, whose SQL is DataFusion's."""
     return '"' + identifier.replace('"', '""') + '"'

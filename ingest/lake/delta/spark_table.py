@@ -184,6 +184,15 @@ class SparkTable:
         """
         rows.write.format("delta").mode("overwrite").save(self.path)
 
+    def append(self, rows: DataFrame) -> None:
+        """Add rows, of whatever session, under the identity that stands in this object's (:meth:`identified`): a writer takes it from the
+        session of its rows, or as options.
+        """
+        names = {"txnAppId": APP_ID, "txnVersion": VERSION, "userMetadata": _METADATA}
+        said = {name: self.session.conf.get(key, None) for name, key in names.items()}
+        options = {name: value for name, value in said.items() if value is not None}
+        rows.write.format("delta").mode("append").options(**options).save(self.path)
+
     def strike(self, fate: Fate) -> None:
         """Remove rows, or mark them, in one commit; none where there is no such row."""
         if fate.marks:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.gone_files import refuse_gone
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import collected_changes, copy_on_write, merge_on_read
@@ -32,7 +32,7 @@ lost lease and another's commit are none of these, and a full disk, of which del
 
 
 class DeltaRsEngine:
-    """Keeps open what it has opened, so that a batch reads only what is new in a table's log."""
+    """The first of the registry."""
 
     name: ClassVar[str] = COPY_ON_WRITE
     fits: ClassVar[str] = reasons.FITS.of()
@@ -40,7 +40,6 @@ class DeltaRsEngine:
 
     def __init__(self, job: EngineJob) -> None:
         self._job = job
-        self._tables: dict[str, DeltaRsTable | None] = {}
 
     @staticmethod
     def can(facts: MergeFacts) -> str | None:
@@ -49,11 +48,7 @@ class DeltaRsEngine:
 
     def handle(self, table: SparkTable) -> DeltaRsTable | None:
         """The table by its log, which takes milliseconds where Spark's first look takes seconds."""
-        if self._job.wanted == "spark":
-            return None
-        if table.path not in self._tables:
-            self._tables[table.path] = within_reach(table, self._job.lake, self._job.committer.term)
-        return self._tables[table.path]
+        return None if self._job.wanted == "spark" else self._job.reached.of(table)
 
     def look(self, table: SparkTable, facts: MergeFacts) -> MergeFacts:
         """Whether it is reached, what it asks of writers, and how large it is now."""
@@ -99,11 +94,6 @@ class DeltaRsEngine:
         if isinstance(failure, _UNKNOWN_DATA) and disk_failure.found(failure) is None:
             return reasons.COULD_NOT.of(words=str(failure)[:200])
         return None
-
-    @property
-    def opened(self) -> Sequence[DeltaRsTable]:
-        """Tables that it has merged into."""
-        return [one for one in self._tables.values() if one is not None and one.merges]
 
     def _by_content(self, direct: DeltaRsTable, merge: Merge) -> None:
         found, op = merge.source.net.toArrow(), _unused("_op", merge.columns)

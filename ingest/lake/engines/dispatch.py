@@ -42,7 +42,7 @@ class Merging:
     @property
     def opened(self) -> Sequence[DeltaRsTable]:
         """Tables that were merged into and that maintenance can put in order."""
-        return [table for engine in self._engines.values() for table in engine.opened]
+        return self._job.reached.merged
 
     @property
     def wanted(self) -> Wanted:

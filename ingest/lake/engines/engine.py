@@ -17,10 +17,10 @@ from ingest.arrow import winning_rows
 from ingest.changes import dedup
 from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines.engine_choice import Candidate, Choice, MergeFacts
+from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.schema.evolution import Profile
 from ingest.targets import mirror_rows, multiset_rows
 from ingest.targets.target import Target
@@ -37,6 +37,11 @@ class EngineJob:
     lake: str
     wanted: Wanted
     profile: Profile
+
+    @cached_property
+    def reached(self) -> ReachedTables:
+        """The lake's tables, as far as delta-rs reaches them."""
+        return ReachedTables(self.lake, self.committer.term)
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,3 @@ class Engine(Candidate, Protocol):
 
     def unable(self, failure: Exception) -> str | None:
         """Why another engine has to make the MERGE that ended so; None where it is a failure of the run's."""
-
-    @property
-    def opened(self) -> Sequence[DeltaRsTable]:
-        """Tables that it has merged into and that maintenance can put in order."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ingest.changes import quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.lake.delta.commit import Identity, sibling
-from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.engine import EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts
-from ingest.model.names import absent_app_id, quarantine_path, quoted
+from ingest.model.names import absent_app_id, quarantine_path, quoted, unquoted
 from ingest.targets import multiset_rows
 from ingest.targets.target import MergePlan
 
@@ -47,25 +46,28 @@ class SparkEngine:
         return facts
 
     def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
-        """Delta's own MERGE."""
+        """Delta's own MERGE, or what it comes to where the table is empty. Where delta-rs reaches the table, it is put in order like the
+        others.
+        """
         del facts
-        if merge.key:
+        direct = self._job.reached.of(merge.table)
+        if not merge.key:
+            self._by_content(merge)
+        else:
             names = tuple(merge.key)
             plan = merge.target.plan(merge.columns, names, quoted)
-            spark_merge(merge.table, merge.source.winning(names), plan)
-        else:
-            self._by_content(merge)
+            is_empty = direct is not None and direct.is_empty()
+            (spark_append if is_empty else spark_merge)(
+                merge.table, merge.source.winning(names), plan
+            )
+        if direct is not None:
+            direct.was_merged_into()
         return None
 
     def unable(self, failure: Exception) -> str | None:
         """No other engine would be able to either."""
         del failure
         return None
-
-    @property
-    def opened(self) -> Sequence[DeltaRsTable]:
-        """Maintenance works on none of its tables."""
-        return ()
 
     def _by_content(self, merge: Merge) -> None:
         plan = merge.target.plan(merge.columns, (multiset_rows.OP,), quoted)
@@ -94,6 +96,12 @@ class SparkEngine:
             quarantine_rows.rows(absent, step.batch),
             Identity(absent_app_id(step.app_id), step.batch, step.step, step.note),
         )
+
+
+def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
+    """What a MERGE into a table without any row comes to: no join, and the source is read once."""
+    columns = [F.expr(value).alias(unquoted(name)) for name, value in plan.assignments.items()]
+    target.append(source.alias("s").filter(plan.insert_when).select(*columns))
 
 
 def spark_merge(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
