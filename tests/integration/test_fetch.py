@@ -112,10 +112,10 @@ def asked(monkeypatch):
     """The ranges that were fetched when they were asked for."""
     found, records = {}, Fetcher.records
 
-    def noted(self, ranges, enough=None):
+    def noted(self, ranges, enough=None, keyed=()):
         if enough is None:
             found.update(filled(ranges))
-        return records(self, ranges, enough)
+        return records(self, ranges, enough, keyed)
 
     monkeypatch.setattr(Fetcher, "records", noted)
     return found
@@ -228,3 +228,20 @@ def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
     assert asked == {place: (0, 2)}
     ahead.close()
     admin.delete_topics([topic])[topic].result(30)
+
+
+def test_keys_come_with_the_records_of_topics_that_they_are_wanted_of(spark, pipeline):
+    ends = ends_of(pipeline)
+    ranges = {place: (0, end) for place, end in ends.items()}
+    rows = record_stream.range_(spark, pipeline, ranges).collect()
+    keys = {(r.topic, r.offset): bytes(r.key) for r in rows if r.topic == "fetch.fetch.a"}
+    assert len(keys) == 12
+    fetcher, found = Fetcher(fetch.settings(pipeline)), {}
+    for part in fetcher.records(ranges, keyed=["fetch.fetch.a"]):
+        for (topic, _), records in part.items():
+            if records.num_rows:
+                assert ("key" in records.column_names) == (topic == "fetch.fetch.a")
+            if "key" in records.column_names:
+                found |= {(topic, r["offset"]): r["key"] for r in records.to_pylist()}
+    fetcher.close()
+    assert found == keys
