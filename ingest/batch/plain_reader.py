@@ -65,9 +65,22 @@ class PlainReader:
             return dict.fromkeys(topics, why)
         waits = self._job.held.keys(note.batch_id)
         paused = {self._pipeline.topic(TableId.parse(name)) for name in note.paused}
+        left = self._moved(request) if self._pipeline.dedup.keeps_state else {}
         many = {topic for topic in topics & waits.keys() if waits[topic] is None}
-        left = dict.fromkeys(many, reasons.KEY_WAITS.of())
+        left |= dict.fromkeys(many, reasons.KEY_WAITS.of())
         return left | dict.fromkeys(topics & paused, reasons.PAUSED.of())
+
+    def _moved(self, request: ReadRequest) -> dict[str, str]:
+        """Topics of several partitions of which one has had no streamed change yet: what was sent to another before may come again there,
+        and Spark's state alone would know.
+        """
+        marks = request.previous.high_water if request.previous else {}
+        places = {*marks, *request.touched}
+        several = {topic for topic, partition in places if partition}
+        unmarked = {
+            place[0] for place in places if not (marks.get(place) and marks[place].position)
+        }
+        return dict.fromkeys(several & unmarked & request.topics, reasons.REMEMBERED.of())
 
     def _plain(
         self, request: ReadRequest, plain: set[str], left: Mapping[str, str]

@@ -45,6 +45,14 @@ class PlainRequest:
         """Of nothing so far."""
         return Gathered(self.befores, {**self.others})
 
+    def again(self, others: Mapping[str, str], cut: Mapping[Place, int]) -> PlainRequest:
+        """What is left of it without these topics, up to where the batch ends: nothing of that may be cut once more."""
+        ranges = {
+            place: (start, cut.get(place, end)) for place, (start, end) in self.ranges.items()
+        }
+        befores = {topic: one for topic, one in self.befores.items() if topic not in others}
+        return PlainRequest(self.batch, ranges, befores, others, self.odd)
+
     def settle(self, gathered: Gathered, cut: Mapping[Place, int]) -> dict[Place, int]:
         """Leave to Spark the topics that have an odd record near their beginning. ``cut``: where reading has ended before a range does; returns
         where the batch ends for that and for odd records.

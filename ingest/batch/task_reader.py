@@ -84,10 +84,17 @@ class TaskReader:
         cut = request.settle(gathered, cut)
         if cut and request.most is None:
             return Reading(), request.all_for(reasons.MANY_ROWS.of())
+        if job.keeps and cut:
+            # Where reading ended may hang on what Kafka gave when, and of a share that is read twice Spark may use either. So what the batch has
+            # by now is read once more, to its end.
+            self.release()
+            read, others = self.read(session, request.again(gathered.others, cut))
+            return replace(read, cut=cut), others
         facts = gathered.facts()
         rows: Mapping[TableId, Any]
         if job.keeps:
-            rows = _kept_rows(frame, come.taken({**until, **cut}, gathered), request.befores)
+            taken = [row for row in come.rows if row.piece and row.place[0] not in gathered.others]
+            rows = _kept_rows(frame, taken, request.befores)
         else:
             del come  # each piece is let go of as it is joined
             rows = gathered.rows(self.pool)
@@ -119,33 +126,24 @@ def _frame(session: SparkSession, job: TaskJob) -> DataFrame:
 
 
 def _kept_rows(
-    frame: DataFrame, taken: Mapping[str, _Taken], befores: Mapping[str, Before]
+    frame: DataFrame, taken: Sequence[_Row], befores: Mapping[str, Before]
 ) -> dict[TableId, KeptRows]:
-    """By table, where its pieces are. ``taken``: by topic, those that count."""
+    """By table, where its pieces are. ``taken``: all of these."""
+    by_topic: dict[str, list[_Row]] = {}
+    for row in taken:
+        by_topic.setdefault(row.place[0], []).append(row)
     found = {}
-    for topic, mine in taken.items():
+    for topic, rows in by_topic.items():
         layouts = befores[topic].layouts
         pieces = [
             KeptPiece(one.layout, layouts.each[one.layout].version, row.spans, row.bytes)
-            for row in mine.rows
+            for row in rows
             if (one := row.piece)
         ]
-        schemas = {row.piece.layout: from_arrow_schema(row.types) for row in mine.rows if row.piece}
-        early = F.lit(False)
-        for partition, end in mine.ends.items():
-            early |= (F.col("partition") == partition) & (F.col("start") < end)
-        here = (F.col("topic") == topic) & F.col("layout").isNotNull() & early
-        of_table = frame.filter(here).select("layout", "rows")
-        found[layouts.table] = KeptRows(of_table, pieces, schemas)
+        schemas = {row.piece.layout: from_arrow_schema(row.types) for row in rows if row.piece}
+        of_table = frame.filter((F.col("topic") == topic) & F.col("layout").isNotNull())
+        found[layouts.table] = KeptRows(of_table.select("layout", "rows"), pieces, schemas)
     return found
-
-
-@dataclass
-class _Taken:
-    """Of a topic. ``ends``: by partition, before which a piece that counts begins."""
-
-    ends: dict[int, int] = field(default_factory=dict)
-    rows: list[_Row] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -211,17 +209,6 @@ class _Come:
                 if end.odd and end.until is not None:
                     gathered.add(place, Read([], Odd(end.until, end.odd)))
             gathered.add(place, Read([row.piece for row in same if row.piece]))
-
-    def taken(self, ends: Mapping[Place, int], gathered: Gathered) -> dict[str, _Taken]:
-        """By topic, the pieces that count, of topics that are not left to Spark. ``ends``: before which they begin."""
-        found: dict[str, _Taken] = {}
-        for row in self.rows:
-            topic, partition = row.place
-            if row.piece and topic not in gathered.others and row.piece.start < ends[row.place]:
-                of = found.setdefault(topic, _Taken())
-                of.ends[partition] = ends[row.place]
-                of.rows.append(row)
-        return found
 
 
 def _row(said: Mapping[str, Any], body: pa.Scalar | None, shares: Sequence[Share]) -> _Row:

@@ -49,10 +49,10 @@ def left(
 
 
 def grown(newest: Entry | None, taken: Mapping[Place, tuple[int, int]]) -> set[str]:
-    """Topics of which other partitions are known and one is new."""
+    """Topics of which other partitions have had records and one has its first ones: a key may have moved to it."""
     ends = newest.ends if newest else {}
-    known = {topic for topic, _ in ends}
-    return {topic for topic, p in taken if topic in known and (topic, p) not in ends}
+    known = {topic for (topic, _), end in ends.items() if end}
+    return {place[0] for place in filled(taken) if place[0] in known and not ends.get(place, 0)}
 
 
 def drained(

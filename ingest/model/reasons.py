@@ -358,6 +358,7 @@ MERGED_BY = (
 _READ_BY_SPARK = "nothing: both readers read the same; Spark takes some seconds longer"
 
 ALL_LATE = Reason("all of it came late to Spark", _READ_BY_SPARK)
+REMEMBERED = Reason("Spark remembers what it has seen, of several partitions", _READ_BY_SPARK)
 PAUSED = Reason("a policy pauses a table", _READ_BY_SPARK)
 TAKEN_UP_AGAIN = Reason("it is taken up again", _READ_BY_SPARK)
 KEY_WAITS = Reason("a key waits in quarantine", _READ_BY_SPARK)
@@ -375,6 +376,6 @@ NO_TASK = Reason(
 )
 NOT_FETCHED = Reason("librdkafka could not fetch: {words}", _READ_BY_SPARK)
 READ_BY_SPARK = (
-    *(ALL_LATE, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
+    *(ALL_LATE, REMEMBERED, PAUSED, TAKEN_UP_AGAIN, KEY_WAITS, UNKNOWN_TABLE, UNREADABLE_COLUMN),
     *(COLUMNS_CHANGE, NO_KEY, COLUMN_NAME, COLUMN_TYPE, MANY_ROWS, NO_TASK, NOT_FETCHED),
 )

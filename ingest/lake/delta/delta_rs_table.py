@@ -112,11 +112,6 @@ class DeltaRsTable:
         size = sum(int(one.add["size"]) for one in files)
         return size, sum(known) if len(known) == len(rows) else 0
 
-    def is_empty(self) -> bool:
-        """Whether its newest version has no file, and so no row."""
-        self.version()
-        return not self.state.files
-
     def ordinals(self, contents: Sequence[str]) -> dict[str, int]:
         """Of a multiset: content to its highest ordinal, for those of these that are there."""
         asked = ", ".join(f"'{content}'" for content in contents)  # hashes, so nothing to escape
@@ -216,8 +211,8 @@ class DeltaRsTable:
         self.rows_written += rows
 
     def was_merged_into(self) -> None:
-        """Spark has made the newest commit. How many rows it wrote, its files say."""
-        actions = delta_log.read(self.folder, self.version()) or []
+        """Spark has made the commit that was looked at last. How many rows it wrote, its files say."""
+        actions = delta_log.read(self.folder, self.state.version) or []
         self.merges += 1
         self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ingest.lake.delta.delta_log import TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.delta_rs_limits import WRITABLE
@@ -24,6 +25,20 @@ class ReachedTables:
         if table.path not in self._tables:
             self._tables[table.path] = within_reach(table, self._lake, self._term)
         return self._tables[table.path]
+
+    def now(self, table: SparkTable) -> DeltaRsTable | None:
+        """The same as it is now; None, too, where its log is of a kind that is not read here, as Spark may have written one since. Raises
+        :class:`TornCommitError`.
+        """
+        found = self.of(table)
+        try:
+            if found is not None:
+                found.version()
+        except TornCommitError:
+            raise
+        except UnknownLogError:
+            self._tables[table.path] = found = None
+        return found
 
     @property
     def merged(self) -> Sequence[DeltaRsTable]:

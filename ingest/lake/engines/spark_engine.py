@@ -50,17 +50,16 @@ class SparkEngine:
         others.
         """
         del facts
-        direct = self._job.reached.of(merge.table)
         if not merge.key:
             self._by_content(merge)
         else:
             names = tuple(merge.key)
             plan = merge.target.plan(merge.columns, names, quoted)
-            is_empty = direct is not None and direct.is_empty()
-            (spark_append if is_empty else spark_merge)(
-                merge.table, merge.source.winning(names), plan
-            )
-        if direct is not None:
+            before = self._job.reached.now(merge.table)
+            is_empty = before is not None and not before.state.files
+            act = spark_append if is_empty else spark_merge
+            act(merge.table, merge.source.winning(names), plan)
+        if direct := self._job.reached.now(merge.table):
             direct.was_merged_into()
         return None
 

@@ -178,7 +178,7 @@ class HeldBack:
 
     def _written(self) -> None:
         self._keys = None
-        if direct := self._reached.of(SparkTable(self._session, self._path)):
+        if direct := self._reached.now(SparkTable(self._session, self._path)):
             direct.was_merged_into()
 
     def release(self) -> None:

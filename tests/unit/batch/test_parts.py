@@ -11,6 +11,7 @@ from ingest.batch.batch_size import MUCH, TARGET
 from ingest.batch.micro_batch import Batches
 from ingest.batch.parts import Parts, StaleCheckpointError, number
 from ingest.lake.manifest import next_entry
+from ingest.model import offset_ranges
 from ingest.model.offset_ranges import filled, records_of
 from ingest.model.start_facts import Note
 from tests.unit.start.test_start_decision import IDLE, PLACE, entry
@@ -170,3 +171,14 @@ def test_a_range_that_parts_have_been_beyond_takes_no_offset_of_the_consumer_gro
     )
     Batches.apply(spine, None, 1)
     assert told == [newest.ends]
+
+
+def test_a_partition_that_was_seen_empty_is_new_with_its_first_record():
+    """A key may have moved there, whose older changes wait in another: these come along, or the key's delete would meet no row."""
+    old, new = ("p.d.t", 0), ("p.d.t", 1)
+    seen = entry(offsets={old: (0, 10), new: (0, 0)})
+    assert offset_ranges.grown(seen, {old: (10, 12), new: (0, 1)}) == {"p.d.t"}
+    assert offset_ranges.grown(seen, {old: (10, 12), new: (0, 0)}) == set()
+    assert offset_ranges.grown(None, {old: (0, 12), new: (0, 1)}) == set()
+    alone = entry(offsets={old: (0, 0)})
+    assert offset_ranges.grown(alone, {old: (0, 1)}) == set()

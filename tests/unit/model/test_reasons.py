@@ -84,6 +84,7 @@ STORED = [
     "a change removes a row that is not there",
     "delta-rs could not: Generic error: 'a{b}'\nand more",
     "all of it came late to Spark",
+    "Spark remembers what it has seen, of several partitions",
     "a policy pauses a table",
     "it is taken up again",
     "a key waits in quarantine",
