@@ -84,7 +84,7 @@ class TaskReader:
         cut = request.settle(gathered, cut)
         if cut and request.most is None:
             return Reading(), request.all_for(reasons.MANY_ROWS.of())
-        if job.keeps and cut:
+        if job.keeps and any(topic not in gathered.others for topic, _ in cut):
             # Where reading ended may hang on what Kafka gave when, and of a share that is read twice Spark may use either. So what the batch has
             # by now is read once more, to its end.
             self.release()
