@@ -112,4 +112,4 @@ def another(
         yield fresh(other, **settings)
     finally:
         other.close()
-        lab.start()
+        restart(lab)  # what the next fault kills must not be missed by a job that has yet to begin
