@@ -318,14 +318,18 @@ def within_reach(table: SparkTable, lake: str, term: int = 0) -> DeltaRsTable | 
     like one without actions.
     """
     found = unread(table, lake, term)
+    return found if found is not None and is_read(found) else None
+
+
+def is_read(table: DeltaRsTable) -> bool:
+    """Looks at its newest version; False where its log is of a kind that is not read here. Raises :class:`TornCommitError`."""
     try:
-        if found is not None:
-            found.version()
+        table.version()
     except TornCommitError:
         raise
     except UnknownLogError:
-        return None
-    return found
+        return False
+    return True
 
 
 def unread(table: SparkTable, lake: str, term: int) -> DeltaRsTable | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ingest.lake.delta.delta_log import TornCommitError, UnknownLogError
-from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, is_read, within_reach
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.delta_rs_limits import WRITABLE
 
@@ -31,12 +30,7 @@ class ReachedTables:
         :class:`TornCommitError`.
         """
         found = self.of(table)
-        try:
-            if found is not None:
-                found.version()
-        except TornCommitError:
-            raise
-        except UnknownLogError:
+        if found is not None and not is_read(found):
             self._tables[table.path] = found = None
         return found
 
