@@ -34,5 +34,6 @@ def _spark() -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
+    # A process has one Spark: where this one comes first, it is what the tests behind it get by their fixture.
     log = Path(tempfile.mkdtemp(prefix="ingest-read-")) / "spark.log"
-    return spark_session.create("read", master="local[1]", driver_memory="1g", conf=CONF, log=log)
+    return spark_session.create("read", master="local[2]", driver_memory="2g", conf=CONF, log=log)
