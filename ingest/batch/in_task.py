@@ -42,8 +42,9 @@ SCHEMA = pa.schema(
 """What comes of a share: a row for each piece, in order, and behind them one for each partition: ``until`` where it was read, and
 ``odd`` why the record there is not for this lane, if so.
 
-Of a piece there is its ``start`` (``pieces.Piece``), the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of Arrow's of ``bytes``: of each key the newest between
-two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the first and the last position; ``types``: Arrow's schema of the rows.
+Of a piece there is its ``start`` (``pieces.Piece``), the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of
+Arrow's of ``bytes``: of each key the newest between two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the
+first and the last position; ``types``: Arrow's schema of the rows.
 """
 
 NOT_FETCHED = "not fetched: "

@@ -55,5 +55,5 @@ class OddRecords:
             many = self._many(place)
             if place in near:
                 self._along[place] = 2 * many
-            elif cut.get(place, end) - start >= many:
+            elif many > FEW and cut.get(place, end) - start >= many:
                 self._along[place] = max(many // 2, FEW)

@@ -124,7 +124,7 @@ def number(newest: Entry | None, spark_batch: int, checkpoint_id: str) -> int:
 
 class Records:
     """The records of a batch of Spark's. ``batch``: its DataFrame: ``record_stream.SCHEMA``, or where Spark keeps ``state`` the places of
-    what it has not seen before (``record_stream.PLACE``); ``late``: it has dropped all of them before we were called.
+    what it has not seen before (``envelope.PLACE``); ``late``: it has dropped all of them before we were called.
     """
 
     def __init__(

@@ -54,10 +54,10 @@ class PlainRequest:
         return PlainRequest(self.batch, ranges, befores, others, self.odd)
 
     def settle(self, gathered: Gathered, cut: Mapping[Place, int]) -> dict[Place, int]:
-        """Leave to Spark the topics that have an odd record near their beginning. ``cut``: where reading has ended before a range does; returns
-        where the batch ends for that and for odd records.
+        """Leave to Spark the topics that have an odd record near their beginning. ``cut``: where reading has ended before a
+        range does; returns where the batch ends for that and for odd records.
         """
         others, ends = self.odd.settle(self.wanted, gathered.odd, whole=self.most is None)
-        gathered.others |= {t: why for t, why in others.items() if t not in gathered.others}
+        gathered.others |= others
         early = {place: at for place, at in cut.items() if place[0] not in gathered.others}
         return {**early, **ends}

@@ -37,7 +37,7 @@ from ingest.schema.steps import TableFacts
 @dataclass(frozen=True)
 class SparkRecords:
     """How Spark gets records. ``read``: exactly those of some ranges, with ``record_stream.SCHEMA``; ``unseen``: where Spark has state, the
-    places (``record_stream.PLACE``) of those that it has not seen before, computed already; None where nobody asked it.
+    places (``envelope.PLACE``) of those that it has not seen before, computed already; None where nobody asked it.
     """
 
     read: Callable[[Ranges], DataFrame]

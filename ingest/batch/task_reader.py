@@ -85,8 +85,8 @@ class TaskReader:
         if cut and request.most is None:
             return Reading(), request.all_for(reasons.MANY_ROWS.of())
         if job.keeps and any(topic not in gathered.others for topic, _ in cut):
-            # Where reading ended may hang on what Kafka gave when, and of a share that is read twice Spark may use either. So what the batch has
-            # by now is read once more, to its end.
+            # Where reading ended may hang on what Kafka gave when, and of a share that is read twice Spark may use either. So what
+            # the batch has by now is read once more, to its end.
             self.release()
             read, others = self.read(session, request.again(gathered.others, cut))
             return replace(read, cut=cut), others

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ingest.changes.envelope import PLACE
 from ingest.model.gtid import numbered
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import SQL_TYPE, Position
@@ -128,17 +129,16 @@ def paused(marked_changes: DataFrame, barriers: Mapping[str, Position]) -> DataF
 
 def remembered(marked_changes: DataFrame, unseen: DataFrame) -> DataFrame:
     """Marks (``passed_over``) the changes that Spark's state has seen before; of these nothing else is said. ``unseen``: the places of
-    all others: ``topic, partition, offset``.
+    all others (``envelope.PLACE``).
     """
-    place = ["topic", "partition", "offset"]
-    mine = unseen.select(*place, F.lit(True).alias("_unseen"))
+    mine = unseen.select(*PLACE, F.lit(True).alias("_unseen"))
     is_new = F.col("_unseen").isNotNull()
     said = {
         "passed_over": F.when(is_new, F.col("passed_over")).otherwise(REMEMBERED),
         "regressed": is_new & F.col("regressed"),
         "torn": is_new & F.col("torn"),
     }
-    return marked_changes.join(mine, place, "left").withColumns(said).drop("_unseen")
+    return marked_changes.join(mine, [*PLACE], "left").withColumns(said).drop("_unseen")
 
 
 def set_aside(marked_changes: DataFrame, spans: Spans) -> DataFrame:

@@ -28,7 +28,10 @@ OPERATIONS = ("c", "r", "u", "d", "t")
 ANY_LENGTH = {"maxStringLen": str(2**31 - 1)}
 """Spark's JSON reader refuses strings beyond 20 million characters by default; a LONGTEXT may have more."""
 
-_RAW = ("topic", "partition", "offset", "key", "value", "timestamp", "run")
+PLACE = ("topic", "partition", "offset")
+"""Where a record lies in Kafka."""
+
+_RAW = (*PLACE, "key", "value", "timestamp", "run")
 
 
 def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ingest.changes.envelope import PLACE
 from ingest.model import reasons
 from ingest.model.quarantine_drop import Drop
 
@@ -22,8 +23,6 @@ SCHEMA = (
 """``settled``: the batch in which the change was applied after all, or found void; below zero, the batch in which a
 person gave it up; null while it waits.
 """
-
-_PLACE = ("topic", "partition", "offset")
 
 
 def rows(rejects: DataFrame, batch_id: int) -> DataFrame:
@@ -84,9 +83,9 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
 
 def without(changes: DataFrame, left_out: DataFrame) -> DataFrame:
     """Changes but those that stand at the places (``topic, partition, offset``) of others."""
-    return changes.join(left_out.select(*_PLACE), list(_PLACE), "left_anti")
+    return changes.join(left_out.select(*PLACE), list(PLACE), "left_anti")
 
 
 def same_place(one: str, other: str) -> str:
     """SQL that is true where two aliases name one Kafka record."""
-    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in _PLACE)
+    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in PLACE)

@@ -39,9 +39,9 @@ class BatchLines:
             f"{touched:>4} tables  {entry.seconds:>6.1f} s"
         )
         if entry.resent:
-            known = f", {entry.remembered:,} of them known to Spark's state" * bool(
-                entry.remembered
-            )
+            known = ""
+            if entry.remembered:
+                known = f", {entry.remembered:,} of them known to Spark's state"
             line += f"  [dim]{entry.resent:,} sent again{known}[/]"
         if entry.rejects:
             line += f"  [bold red]{entry.rejects} to quarantine[/]"

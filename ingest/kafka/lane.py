@@ -17,7 +17,8 @@ from ingest.lake.files.location import is_local
 @dataclass(frozen=True)
 class LaneFacts:
     """Of one batch. ``wanted``, ``most_records``, ``most_bytes``: as the pipeline file says; ``one_machine``: Spark's tasks run in the
-    driver's own process, and the lake is on its disk; ``state``: Spark remembers what has come; ``bytes``: of the rows, as far as the batches before tell.
+    driver's own process, and the lake is on its disk; ``state``: Spark remembers what has come; ``bytes``: of the rows, as far as
+    the batches before tell.
     """
 
     wanted: Lane

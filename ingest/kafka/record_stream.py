@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.changes.envelope import ENVELOPE
+from ingest.changes.envelope import ENVELOPE, PLACE
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import RUN_HEADER
 from ingest.model.manifest import Place
@@ -21,12 +21,9 @@ SCHEMA = (
 )
 """A record; ``run`` is the connector run that wrote it, from its header."""
 
-PLACE = ("topic", "partition", "offset")
-"""Where a record lies: what is left of one that has passed through Spark's state."""
-
 
 def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | None) -> DataFrame:
-    """The stream, with :data:`SCHEMA`; with state the :data:`PLACE` of what it has not seen before.
+    """The stream, with :data:`SCHEMA`; with state the ``PLACE`` of what it has not seen before.
 
     ``starting_offsets`` (Spark's JSON) counts only while the checkpoint is new; a topic that
     appears later is read from its beginning. Only committed transactions are seen, and an offset
@@ -62,7 +59,7 @@ def range_(
 
 
 def unseen(stream: DataFrame, delay: str) -> DataFrame:
-    """The :data:`PLACE` of records whose change has not come before, within ``delay``, by Spark's state store.
+    """The ``PLACE`` of records whose change has not come before, within ``delay``, by Spark's state store.
 
     Only identities and places go to the tasks that hold the state, not the records: these are fetched from Kafka once
     more.

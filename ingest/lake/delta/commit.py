@@ -157,15 +157,7 @@ class Committer:
             builder = DeltaTable.createIfNotExists(session).location(path)
             builder.addColumns(StructType.fromJson(fields_json(schema))).execute()
             table.make_lasting(0)
-        # As options, too: the rows may belong to another session than the one configured.
-        options = {
-            "txnAppId": identity.app_id,
-            "txnVersion": str(Marker(self.term, *identity.place).version),
-            **({"userMetadata": identity.note} if identity.note else {}),
-            **({"mergeSchema": "true"} if adds_columns else {}),
-        }
-        writer = rows.write.format("delta").mode("append").options(**options)
-        return self.once(table, identity, lambda: writer.save(path))
+        return self.once(table, identity, lambda: table.append(rows, adds_columns=adds_columns))
 
     def to_publish(self, table: TableHandle) -> int:
         """The table's version, for the manifest: nobody else has changed it, and all of it is lasting, also what no ``once``

@@ -184,13 +184,15 @@ class SparkTable:
         """
         rows.write.format("delta").mode("overwrite").save(self.path)
 
-    def append(self, rows: DataFrame) -> None:
-        """Add rows, of whatever session, under the identity that stands in this object's (:meth:`identified`): a writer takes it from the
-        session of its rows, or as options.
+    def append(self, rows: DataFrame, *, adds_columns: bool = False) -> None:
+        """Add rows, of whatever session, under the identity that stands in this object's (:meth:`identified`): a writer takes
+        it from the session of its rows, or as options. ``adds_columns``: those that the table does not have yet.
         """
         names = {"txnAppId": APP_ID, "txnVersion": VERSION, "userMetadata": _METADATA}
         said = {name: self.session.conf.get(key, None) for name, key in names.items()}
         options = {name: value for name, value in said.items() if value is not None}
+        if adds_columns:
+            options["mergeSchema"] = "true"
         rows.write.format("delta").mode("append").options(**options).save(self.path)
 
     def strike(self, fate: Fate) -> None:

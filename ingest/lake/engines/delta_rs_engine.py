@@ -32,7 +32,7 @@ lost lease and another's commit are none of these, and a full disk, of which del
 
 
 class DeltaRsEngine:
-    """The first of the registry."""
+    """Works on tables that the job keeps open (``ReachedTables``)."""
 
     name: ClassVar[str] = COPY_ON_WRITE
     fits: ClassVar[str] = reasons.FITS.of()

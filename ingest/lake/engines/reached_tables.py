@@ -18,8 +18,8 @@ class ReachedTables:
         self._tables: dict[str, DeltaRsTable | None] = {}
 
     def of(self, table: SparkTable) -> DeltaRsTable | None:
-        """The table by its log; None where it is out of reach. What is opened stays open, so that a batch reads only what is new in a table's
-        log.
+        """The table by its log; None where it is out of reach. What is opened stays open, so that a batch reads only what is
+        new in a table's log.
         """
         if table.path not in self._tables:
             self._tables[table.path] = within_reach(table, self._lake, self._term)

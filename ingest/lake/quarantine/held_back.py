@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ingest.changes import dedup, quarantine_rows
+from ingest.changes.envelope import PLACE
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.commit import Committer, Identity
@@ -72,7 +73,7 @@ class HeldBack:
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
         # A table that went back has the same records set aside once more.
-        return found.select(*_RECORD).dropDuplicates(["topic", "partition", "offset"]), tables
+        return found.select(*_RECORD).dropDuplicates([*PLACE]), tables
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""
@@ -125,9 +126,7 @@ class HeldBack:
         still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
         behind = self._leave_out(quarantine_rows.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
-        settled = keep(
-            quarantine_rows.without(changes, still).select("topic", "partition", "offset")
-        )
+        settled = keep(quarantine_rows.without(changes, still).select(*PLACE))
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 

@@ -5,8 +5,9 @@ import json
 import pytest
 from pyspark.sql import functions as F
 
+from ingest.changes.envelope import PLACE
 from ingest.kafka import record_stream
-from ingest.kafka.record_stream import PLACE, SCHEMA
+from ingest.kafka.record_stream import SCHEMA
 
 
 def change(pos, op="c", row=0):
