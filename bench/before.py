@@ -1,6 +1,6 @@
 """Has anything become slower? An earlier commit and this checkout in turns, on one machine.
 
-    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync]
+    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync [before]]
 
 Four figures, each of both sides in every round, the side that goes first changing from round to round:
 
@@ -10,7 +10,7 @@ Four figures, each of both sides in every round, the side that goes first changi
 - P4 freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta.
 
 The earlier commit is checked out into a temporary folder and runs with this checkout's packages. Both sides
-read the same Kafka topics. Prints the medians of each side, and the median of the rounds' own ratios: the
+read the same Kafka topics. ``HEAD --no-sync before`` is what it costs that a batch outlasts a power cut. Prints the medians of each side, and the median of the rounds' own ratios: the
 machine's speed drifts, a round's two sides have the same of it. Nothing else should run on the machine.
 """
 
@@ -59,6 +59,7 @@ class Side:
 
     name: str
     code: Path
+    sync: bool
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(FIGURES), choices=FIGURES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        NO_SYNC, dest="sync", action="store_false", help="nothing is made to outlast a power cut"
-    )
+        NO_SYNC, nargs="?", const="both", choices=("before", "both"),
+        help="on these sides nothing is made to outlast a power cut",
+    )  # fmt: skip
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
     parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
     parser.add_argument("--warm", type=float, default=30, help="seconds before them")
@@ -96,7 +98,10 @@ def main() -> None:
     }
     found = dict[str, Rounds]()
     with checked_out(given.revision) as code:
-        sides = [Side("before", code), Side("now", HERE)]
+        sides = [
+            Side("before", code, sync=given.no_sync is None),
+            Side("now", HERE, sync=given.no_sync != "both"),
+        ]
         for figure in given.only:
             found[figure] = measured[figure](sides, given)
             print(f"\n{summary(figure, found[figure])}\n", flush=True)
@@ -164,7 +169,7 @@ def drains(sides: list[Side], given: argparse.Namespace) -> Rounds:
 
         def one(side: Side) -> Took:
             at = folder / side.name
-            spent = drain(stack, at, "ingest", tables, 0, code=side.code, sync=given.sync)
+            spent = drain(stack, at, "ingest", tables, 0, code=side.code, sync=side.sync)
             refuse_different(at, wanted)
             shutil.rmtree(at)
             return Took(spent.wall, spent.cpu)
@@ -180,7 +185,7 @@ def merges(sides: list[Side], given: argparse.Namespace, size: str) -> Rounds:
         with tempfile.TemporaryDirectory(prefix="ingest-before-") as folder:
             result, log = Path(folder) / "result.json", Path(folder) / "log"
             words = [*command, "--rounds", "7", "--warm", "3", "--json", str(result)]
-            if not given.sync and NO_SYNC in (side.code / "bench" / "merges.py").read_text():
+            if not side.sync and NO_SYNC in (side.code / "bench" / "merges.py").read_text():
                 words.append(NO_SYNC)
             with log.open("wb") as output:
                 subprocess.run(
@@ -202,14 +207,14 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         written = {name: Written(born=rows) for name in names}
         writes = statements(written, rows)
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=given.sync)
+            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=side.sync)
 
         def one(side: Side) -> Took:
             lake = folder / side.name
             for each in written.values():
                 each.table = None
                 each.unseen.clear()
-            with job(stack, lake, side, sync=given.sync) as process:
+            with job(stack, lake, side) as process:
                 traffic = Traffic(stack, lake, written, writes)
                 traffic.window(pace, given.warm)
                 before = tree_seconds(process.pid)
@@ -220,16 +225,16 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         found = in_turns(sides, given.rounds, one, "freshness")
         wanted = {name: source_rows(stack, name) for name in names}
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=given.sync)
+            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=side.sync)
             refuse_different(folder / side.name, wanted)
         return found
 
 
 @contextmanager
-def job(stack: Stack, lake: Path, side: Side, *, sync: bool) -> Iterator[psutil.Process]:
+def job(stack: Stack, lake: Path, side: Side) -> Iterator[psutil.Process]:
     """`ingest run` of a checkout, caught up with the log once it is yielded; ended by SIGTERM."""
     file = lake / "b.yaml"
-    pipeline(stack, file, lake, None, code=side.code, sync=sync)
+    pipeline(stack, file, lake, None, code=side.code, sync=side.sync)
     environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(side.code)}
     environment["INGEST_HOME"] = str(stack.home)
     command = [sys.executable, "-m", "ingest", "run", str(file), "--log", str(lake / "spark.log")]
