@@ -2,10 +2,11 @@
 
     .venv/bin/python -m bench.drains [--tables 4] [--rows 50000] [--transactions 100000] [--each 1]
                                      [--limit 40000] [--rounds 5] [--only ingest ingest_tasks stock lean]
-                                     [--once stock-limited]
+                                     [--once stock-limited] [--ddl]
 
 ``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
-deletes in a hundred) of all tables together, ``--each`` in a transaction. Contestants are processes of their
+deletes in a hundred) of all tables together, ``--each`` in a transaction. With ``--ddl`` each table gets a column in the middle of them, which
+the hand-written job does not know. Contestants are processes of their
 own, interleaved; each drains into an empty lake, with Spark's start-up and everything cold, in one batch and,
 where a name ends in ``-limited``, in batches of ``--limit`` messages. CPU is that of the contestant's
 processes; MySQL, Kafka and Connect stand by. Every lake is compared with MySQL, value by value.
@@ -65,6 +66,9 @@ def main() -> None:
     parser.add_argument(
         "--once", nargs="*", default=[], choices=CONTESTANTS, help="these in the first round alone"
     )
+    parser.add_argument(
+        "--ddl", action="store_true", help="a column for each table in the middle of the changes"
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("drains") as (stack, folder):
@@ -79,10 +83,17 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
     print("filling Kafka: the snapshot …", flush=True)
     drain(stack, first, "ingest", tables, 0)
     print("filling Kafka: the changes …", flush=True)
-    change(stack, tables, given.rows, given.transactions, given.each)
+    columns: tuple[str, ...] = COLUMNS
+    if given.ddl:
+        half = given.transactions // 2
+        change(stack, tables, given.rows, half, given.each)
+        columns = (*COLUMNS, *add_column(stack, tables))
+        change(stack, tables, given.rows, half, given.each, after=half)
+    else:
+        change(stack, tables, given.rows, given.transactions, given.each)
     drain(stack, first, "ingest", tables, 0)
-    wanted = {table: source_rows(stack, table) for table in tables}
-    refuse_different(first, wanted)
+    wanted = {table: source_rows(stack, table, columns) for table in tables}
+    refuse_different(first, wanted, columns)
     shutil.rmtree(first)
     messages = given.rows * given.tables + given.transactions
     found: dict[str, list[Spent]] = {who: [] for who in given.only}
@@ -93,7 +104,7 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
                 continue
             at = folder / who
             spent = drain(stack, at, who, tables, given.limit if "-" in who else 0)
-            refuse_different(at, wanted)
+            refuse_different(at, wanted, columns)
             shutil.rmtree(at)
             found[who].append(spent)
             print(f"round {number}: {_line(who, spent, messages)}", flush=True)
@@ -199,14 +210,24 @@ def fill(stack: Stack, tables: list[str], rows: int) -> None:
             connection.commit()
 
 
-def change(stack: Stack, tables: list[str], rows: int, count: int, each: int) -> None:
-    """``count`` changes of all tables together, by several connections."""
+def add_column(stack: Stack, tables: list[str]) -> list[str]:
+    """The same to each table; returns its name."""
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"ALTER TABLE d.{table} ADD COLUMN more INT NOT NULL DEFAULT 7")
+    return ["more"]
+
+
+def change(
+    stack: Stack, tables: list[str], rows: int, count: int, each: int, *, after: int = 0
+) -> None:
+    """``count`` changes of all tables together, by several connections; ``after`` so many of before."""
 
     def write_(writer: int) -> None:
         mine = tables[writer::WRITERS]
         if not mine:
             return
-        statements = _statements(mine, rows, count * len(mine) // len(tables), writer)
+        statements = _statements(mine, rows, count * len(mine) // len(tables), writer, after)
         with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
             while together := list(islice(statements, each)):
                 if each > 1:
@@ -219,14 +240,15 @@ def change(stack: Stack, tables: list[str], rows: int, count: int, each: int) ->
         list(pool.map(write_, range(WRITERS)))
 
 
-def _statements(tables: list[str], rows: int, count: int, writer: int) -> Iterator[str]:
-    rng, born = random.Random(f"drains {writer}"), rows
+def _statements(tables: list[str], rows: int, count: int, writer: int, after: int) -> Iterator[str]:
+    rng, born = random.Random(f"drains {writer} {after}"), rows + after
+    names = ", ".join(COLUMNS)
     for number in range(count):
         table, kind, key = rng.choice(tables), rng.random(), rng.randrange(rows)
         if kind < 0.2:
             born += 1
             yield (
-                f"INSERT INTO d.{table} VALUES ({born}, {key % 1000}, {rng.random()!r}, 'new', "
+                f"INSERT INTO d.{table} ({names}) VALUES ({born}, {key % 1000}, {rng.random()!r}, 'new', "
                 f"'note {rng.random()}', {number})"
             )
         elif kind < 0.8:
@@ -237,21 +259,26 @@ def _statements(tables: list[str], rows: int, count: int, writer: int) -> Iterat
         else:
             yield f"DELETE FROM d.{table} WHERE id = {key}"
             if rng.random() < 0.1:
-                yield f"INSERT INTO d.{table} VALUES ({key}, 0, 0.5, 'back', NULL, {number})"
+                back = f"{key}, 0, 0.5, 'back', NULL, {number}"
+                yield f"INSERT INTO d.{table} ({names}) VALUES ({back})"
 
 
-def source_rows(stack: Stack, table: str) -> list[tuple[Any, ...]]:
+def source_rows(
+    stack: Stack, table: str, names: tuple[str, ...] = COLUMNS
+) -> list[tuple[Any, ...]]:
     """MySQL's rows in key order."""
     with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(COLUMNS)} FROM d.{table} ORDER BY id")
+        cursor.execute(f"SELECT {', '.join(names)} FROM d.{table} ORDER BY id")
         return list(cursor.fetchall())
 
 
-def refuse_different(lake: Path, wanted: dict[str, list[tuple[Any, ...]]]) -> None:
+def refuse_different(
+    lake: Path, wanted: dict[str, list[tuple[Any, ...]]], names: tuple[str, ...] = COLUMNS
+) -> None:
     """End when a lake does not hold what MySQL does."""
     for table, rows in wanted.items():
         columns = rows_in_order(lake / "d" / table).to_pydict()
-        if list(zip(*(columns[name] for name in COLUMNS), strict=True)) != rows:
+        if list(zip(*(columns[name] for name in names), strict=True)) != rows:
             sys.exit(f"{lake.name}: {table} is not what MySQL says")
 
 

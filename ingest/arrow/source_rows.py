@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.arrow.change_facts import before
-from ingest.arrow.winning_rows import places
+from ingest.arrow.winning_rows import within
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.steps import Step
 
@@ -37,7 +36,7 @@ class SourceRows:
         if len(steps) == 1:
             return [_whole(self._like(steps[0]))]
         return [
-            _whole([rows.filter(_within(rows, step)) for rows in self._like(step)])
+            _whole([rows.filter(within(rows, step.start, step.end)) for rows in self._like(step)])
             for step in steps
         ]
 
@@ -47,7 +46,9 @@ class SourceRows:
             found = sum(rows.num_rows for rows in self._like(steps[0]))
         else:
             pairs = ((rows, step) for step in steps for rows in self._like(step))
-            found = sum(pc.sum(_within(rows, step)).as_py() or 0 for rows, step in pairs)
+            found = sum(
+                pc.sum(within(rows, step.start, step.end)).as_py() or 0 for rows, step in pairs
+            )
         return bool(found == self.num_rows)
 
     def _like(self, step: Step) -> list[pa.Table]:
@@ -57,14 +58,3 @@ class SourceRows:
 
 def _whole(parts: Sequence[pa.Table]) -> pa.Table:
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts) if parts else pa.table({})
-
-
-def _within(rows: pa.Table, step: Step) -> pa.ChunkedArray:
-    """True for those at the positions of a step."""
-    held = places(rows)
-    mine = pa.repeat(pa.scalar(True), rows.num_rows)
-    if step.start is not None:
-        mine = pc.and_(mine, pc.invert(before(held, step.start)))
-    if step.end is not None:
-        mine = pc.and_(mine, before(held, step.end))
-    return mine

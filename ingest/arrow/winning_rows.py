@@ -27,6 +27,26 @@ def winners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     return rows.take(order.take(last))
 
 
+def within(rows: pa.Table, start: Position | None, end: Position | None) -> pa.ChunkedArray:
+    """True for those at positions from ``start`` on and before ``end``; None: no bound."""
+    held = places(rows)
+    mine = pa.repeat(pa.scalar(True), rows.num_rows)
+    if start is not None:
+        mine = pc.and_(mine, pc.invert(before(held, start)))
+    if end is not None:
+        mine = pc.and_(mine, before(held, end))
+    return mine
+
+
+def key_range(rows: pa.Table, key: Sequence[str]) -> tuple[int, int] | None:
+    """The least and the greatest of the key's first column; None where it is no whole number, or there is no row."""
+    column = rows[key[0]] if key and rows.num_rows else None
+    if column is None or not pa.types.is_integer(column.type):
+        return None
+    found = pc.min_max(column).as_py()
+    return found["min"], found["max"]
+
+
 def between(rows: pa.Table, barriers: Sequence[Position]) -> list[pa.Table]:
     """The same rows, apart by what stands between two barriers; parts without any are left out. ``barriers``: in order."""
     parts, left = [], rows

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ingest.arrow import freed_memory, pieces
 from ingest.arrow.pieces import Before, Piece
-from ingest.arrow.winning_rows import between, span, winners
+from ingest.arrow.winning_rows import between, key_range, span, winners
 from ingest.batch.shares import Share
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import RecordSource
@@ -35,6 +35,8 @@ SCHEMA = pa.schema(
         ("facts", pa.string()),
         ("spans", pa.string()),
         ("bytes", pa.int64()),
+        ("least", pa.int64()),
+        ("greatest", pa.int64()),
         ("types", pa.binary()),
         ("rows", pa.binary()),
     ]
@@ -44,7 +46,8 @@ SCHEMA = pa.schema(
 
 Of a piece there is its ``start`` (``pieces.Piece``), the number of its layout, its ``facts`` in JSON, and ``rows``, a stream of
 Arrow's of ``bytes``: of each key the newest between two barriers (DDL or TRUNCATE). ``spans``: of what stands between these, the
-first and the last position; ``types``: Arrow's schema of the rows.
+first and the last position; ``least``, ``greatest``: of their keys' first column, where that is a whole number; ``types``: Arrow's
+schema of the rows.
 """
 
 NOT_FETCHED = "not fetched: "
@@ -115,6 +118,7 @@ def _folded(piece: Piece, before: Before) -> dict[str, Any]:
     parts = [winners(part, key) for part in between(piece.rows, barriers)]
     spans = [[str(end) for end in span(part)] for part in parts]
     rows = pa.concat_tables(parts) if parts else piece.rows.slice(0, 0)
+    keys = key_range(rows, key) or (None, None)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)
@@ -124,6 +128,8 @@ def _folded(piece: Piece, before: Before) -> dict[str, Any]:
         "facts": json.dumps(piece.facts),
         "spans": json.dumps(spans),
         "bytes": rows.nbytes,
+        "least": keys[0],
+        "greatest": keys[1],
         "types": rows.schema.serialize(),
         "rows": sink.getvalue(),
     }

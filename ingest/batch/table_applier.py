@@ -197,7 +197,8 @@ class Applier:
         columns = [column.name for column in step.version.followed]
         types = row_images.RowSchema.of(step.version.columns).delta_types if key else {}
         typed_key = {name: types[name] for name in key}
-        source = MergeSource(one.good, one.rows, size if one.rows is None else one.rows.nbytes)
+        size = size if one.rows is None else one.rows.nbytes
+        source = MergeSource(one.good, one.rows, size, one.pieces)
         replaced = row_fates.up_to(reset) if reset else ""
         self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write, replaced))
         reached("step_committed", write.batch, str(table))

@@ -136,7 +136,7 @@ def _kept_rows(
     for topic, rows in by_topic.items():
         layouts = befores[topic].layouts
         pieces = [
-            KeptPiece(one.layout, layouts.each[one.layout].version, row.spans, row.bytes)
+            KeptPiece(one.layout, layouts.each[one.layout].version, row.spans, row.bytes, row.keys)
             for row in rows
             if (one := row.piece)
         ]
@@ -159,6 +159,7 @@ class _Row:
     spans: Sequence[tuple[Position, Position]] = ()
     bytes: int = 0
     types: pa.Schema | None = None
+    keys: tuple[int, int] | None = None
 
     @property
     def start(self) -> int:
@@ -222,4 +223,6 @@ def _row(said: Mapping[str, Any], body: pa.Scalar | None, shares: Sequence[Share
     ]
     types = pa.ipc.read_schema(pa.py_buffer(said["types"]))
     piece = Piece(said["start"], json.loads(said["facts"]), said["layout"], rows)
-    return _Row(said["share"], place, range_, None, None, piece, spans, said["bytes"], types)
+    keys = None if said["least"] is None else (said["least"], said["greatest"])
+    size = said["bytes"]
+    return _Row(said["share"], place, range_, None, None, piece, spans, size, types, keys)

@@ -20,12 +20,15 @@ from ingest.schema.steps import Step
 
 @dataclass(frozen=True)
 class KeptPiece:
-    """``version``: one of those that it was read with; ``spans``: first and last positions of rows of one step each."""
+    """``version``: one of those that it was read with; ``spans``: first and last positions of rows of one step each; ``keys``: see
+    :class:`StepPieces`.
+    """
 
     layout: int
     version: SchemaVersion
     spans: Sequence[tuple[Position, Position]]
     bytes: int
+    keys: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,29 @@ class KeptRows:
         where = (
             None if alone else within(F.col(f"{RESERVED_COLUMN}.position"), step.start, step.end)
         )
-        return StepPieces(step, frame, schema, where, sum(piece.bytes for piece in mine))
+        size = sum(piece.bytes for piece in mine)
+        return StepPieces(step, frame, schema, where, size, _spanned([one.keys for one in mine]))
 
 
 @dataclass(frozen=True)
 class StepPieces:
-    """One step of them."""
+    """One step of them. ``where``: which rows are of it; None: all. ``keys``: numbers between which each key's first column is, where
+    that is a whole number.
+    """
 
     step: Step
     frame: DataFrame
     schema: StructType
     where: Column | None
     bytes: int
+    keys: tuple[int, int] | None
     rows: None = None
     """None of them is in the driver."""
+
+    @property
+    def pieces(self) -> StepPieces:
+        """As other kinds of steps have none."""
+        return self
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -99,6 +111,13 @@ class StepPieces:
             rows = rows.filter(self.where)
         columns = [quoted(name) for name in self.schema.names if name != RESERVED_COLUMN]
         return rows.select(F.struct(*columns).alias("row"), f"{RESERVED_COLUMN}.*")
+
+
+def _spanned(ranges: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    known = [one for one in ranges if one is not None]
+    if not known or len(known) < len(ranges):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
 def opened(rows: pa.Buffer) -> pa.Table:

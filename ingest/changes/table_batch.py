@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +32,8 @@ class StepBatch:
     schema: RowSchema
     applicable: bool = True
     """False when it is known that none of them can be applied, or that there is none."""
+    pieces: ClassVar[None] = None
+    """None of them lies in Spark, read by Arrow."""
     rows: pa.Table | None = None
     """All of them as a MERGE's source rows, in the driver, when they were brought there."""
     _kept: DataFrame | None = None
@@ -74,6 +77,7 @@ class StepRows:
     key: tuple[str, ...]
     rows: pa.Table
     session: SparkSession
+    pieces: ClassVar[None] = None
 
     @property
     def applicable(self) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
 
-from ingest.lake.delta import delta_log, lasting_commits
+from ingest.lake.delta import delta_log, lasting_commits, statistics_commit
 from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
@@ -269,17 +269,33 @@ class DeltaRsTable:
             metadata = {**self.state.metadata, "schemaString": json.dumps(wider)}
             self._describe(metadata, "ADD COLUMNS", {"columns": said})
 
+    def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
+        """See ``read_back.Written``."""
+        app_id, version = marker
+        txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
+        said = [{"txn": txn}, *({"add": add} for add in files)]
+        self._commit_alone(of, statistics_commit.OPERATION, {"predicate": "[]"}, said)
+
     def _describe(self, metadata: Action, operation: str, parameters: Mapping[str, str]) -> None:
-        now = delta_log.now_ms()
-        info = {"timestamp": now, "operation": operation, "operationParameters": parameters}
-        # The very next version: delta-rs itself would put it behind what a successor has committed.
-        commit = [{"commitInfo": info}, {"metaData": metadata}]
-        done = delta_log.write(self.folder, self.state.version + 1, commit)
-        self._newest()
+        done = self._commit_alone(
+            self.state.version, operation, parameters, [{"metaData": metadata}]
+        )
         if not done:
             raise ForeignCommitError(
                 self.path, Foreign(self.version(), "a commit at the same time")
             )
+
+    def _commit_alone(
+        self, of: int, operation: str, parameters: Mapping[str, str], actions: Sequence[Action]
+    ) -> bool:
+        """A commit that brings no rows, as the very next version after ``of``: delta-rs itself would put it behind what a successor has
+        committed. False where there is one.
+        """
+        now = delta_log.now_ms()
+        info = {"timestamp": now, "operation": operation, "operationParameters": parameters}
+        done = delta_log.write(self.folder, of + 1, [{"commitInfo": info}, *actions])
+        self._newest()
+        return done
 
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY

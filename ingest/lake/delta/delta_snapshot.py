@@ -157,6 +157,11 @@ class TableState:
         column = self.physical(key[0])
         return [one for one in self.files.values() if _may_hold(one, numbers, column)]
 
+    def may_hold(self, column: str, keys: tuple[int, int] | None) -> bool:
+        """Whether some file may have a row whose value in a column lies between two whole numbers; None: any."""
+        physical = self.physical(column)
+        return any(keys is None or _may_meet(one, physical, keys) for one in self.files.values())
+
     def physical(self, column: str) -> str:
         """A column's name in the files, which columns keep when they are renamed."""
         return file_statistics.physical_names(self.metadata["schemaString"]).get(column, column)
@@ -230,6 +235,12 @@ def _may_hold(one: LiveFile, numbers: pa.ChunkedArray | None, column: str) -> bo
     return bool(
         pc.any(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))).as_py()
     )
+
+
+def _may_meet(one: LiveFile, column: str, keys: tuple[int, int]) -> bool:
+    low, high = one.range(column)
+    known = isinstance(low, int) and isinstance(high, int)
+    return not known or (low <= keys[1] and high >= keys[0])
 
 
 def _plain(row: Mapping[str, Any]) -> Action:

@@ -6,16 +6,11 @@ commit that it follows, so a crash between the two is followed by it when the ba
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
-
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from typing import Protocol
 
 from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
-from ingest.lake.delta.schema_commit import delta_log
 from ingest.lake.delta.table_handle import TableHandle
 
 _LOOK_BACK = 20
@@ -25,10 +20,13 @@ _LOOK_BACK = 20
 class Written(TableHandle, Protocol):
     """A table that Spark writes."""
 
-    session: SparkSession
-
     def schema_json(self) -> str:
         """Its columns, as its log has them."""
+
+    def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
+        """What these entries of files of its say of their values, in a commit of its own behind version ``of``, which is the newest, with
+        this marker (app id and ``txnVersion``). Nothing where somebody else commits meanwhile.
+        """
 
 
 def since_marker(table: TableHandle, app_id: str, version: int) -> int | None:
@@ -36,6 +34,14 @@ def since_marker(table: TableHandle, app_id: str, version: int) -> int | None:
     start = max(0, table.version() - _LOOK_BACK)
     held = ((number, _markers(actions)) for number, actions in table.commits(start))
     return next((number for number, found in held if (app_id, version) in found), None)
+
+
+def read_back(table: Written, app_id: str, version: int, start: int | None) -> None:
+    """See ``TableHandle.read_back``."""
+    if start is None:
+        start = since_marker(table, app_id, version)
+    if start is not None:
+        put_right(table, start, app_id, version)
 
 
 def put_right(table: Written, start: int, app_id: str, version: int) -> bool:
@@ -51,7 +57,7 @@ def put_right(table: Written, start: int, app_id: str, version: int) -> bool:
     ]
     if not files:
         return False
-    _commit(table.session, table.path, commits[-1][0], files, (app_id, version))
+    table.restate(commits[-1][0], files, (app_id, version))
     return True
 
 
@@ -69,34 +75,3 @@ def _live(commits: Iterable[Sequence[Action]]) -> list[Action]:
 def _markers(actions: Iterable[Action]) -> set[tuple[str, int]]:
     found = (action["txn"] for action in actions if "txn" in action)
     return {(txn["appId"], txn["version"]) for txn in found}
-
-
-def _commit(
-    session: SparkSession,
-    path: str,
-    of: int,
-    files: Sequence[Action],
-    marker: tuple[str, int],
-) -> None:
-    jvm: Any = session._jvm
-    none = jvm.scala.Option.empty()
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta_log(session, path).startTransaction(none, none)
-    if transaction.readVersion() != of:
-        return
-    transaction.readWholeTable()  # a commit meanwhile may take one of the files out
-    transaction.txnVersion(marker[0])
-    actions = jvm.java.util.ArrayList()
-    from_json = getattr(getattr(delta.actions, "Action$"), "MODULE$").fromJson
-    for add in files:
-        actions.add(from_json(json.dumps({"add": add}, ensure_ascii=False)))
-    txn = {"appId": marker[0], "version": marker[1], "lastUpdated": None}
-    actions.add(from_json(json.dumps({"txn": txn})))
-    converters = jvm.scala.jdk.javaapi.CollectionConverters
-    operation = getattr(delta, "DeltaOperations$ComputeStats")
-    nothing = converters.asScala(jvm.java.util.ArrayList()).toSeq()
-    try:
-        transaction.commit(converters.asScala(actions).toSeq(), operation(nothing))
-    except Py4JJavaError as failure:
-        if "Concurrent" not in str(failure.java_exception.getClass().getName()):
-            raise

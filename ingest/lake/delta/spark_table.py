@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.lake.delta import lasting_commits, read_back, schema_commit
-from ingest.lake.delta.delta_log import commit_name, is_begun, lines
+from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
+from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
 from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.files.storage import Storage
@@ -278,10 +278,11 @@ class SparkTable:
 
     def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
         """See ``TableHandle.read_back``: bounds that Spark leaves out or rounds."""
-        if start is None:
-            start = read_back.since_marker(self, app_id, version)
-        if start is not None:
-            read_back.put_right(self, start, app_id, version)
+        read_back.read_back(self, app_id, version, start)
+
+    def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
+        """See ``read_back.Written``."""
+        statistics_commit.commit(self.session, self.path, of, files, marker)
 
     def make_lasting(self, start: int) -> None:
         """See ``TableHandle.make_lasting``. An object store has done so already."""

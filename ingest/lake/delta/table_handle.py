@@ -12,9 +12,11 @@ from typing import Any, Protocol
 
 
 class TableHandle(Protocol):
-    """One Delta table at a path. ``path``: as the lake names it; two handles of one table have the same."""
+    """One Delta table at a path."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """As the lake names it; two handles of one table have the same."""
 
     def version(self) -> int:
         """The newest version number, looked up now."""

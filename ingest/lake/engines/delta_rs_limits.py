@@ -23,8 +23,8 @@ WRITABLE = frozenset(
 )
 """Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
 
-_APPROXIMATE = ("float", "double")
-"""As a key: to delta-rs the zero below zero is another number than zero, to MySQL and Spark it is not."""
+APPROXIMATE = ("float", "double")
+"""As a key: to delta-rs and Arrow the zero below zero is another number than zero, to MySQL and Spark it is not."""
 
 
 def refusal(facts: MergeFacts) -> str | None:
@@ -38,7 +38,7 @@ def refusal(facts: MergeFacts) -> str | None:
         return reasons.OUT_OF_REACH.of()
     if unknown:
         return reasons.UNKNOWN_FEATURE.of(features=", ".join(unknown))
-    if any(kind in _APPROXIMATE for kind in facts.key):
+    if any(kind in APPROXIMATE for kind in facts.key):
         return reasons.FLOAT_KEY.of()
     if facts.replaces:
         return reasons.TAKEN_AGAIN.of()

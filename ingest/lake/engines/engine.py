@@ -13,12 +13,14 @@ from typing import ClassVar, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.arrow import winning_rows
+from ingest.arrow import folded_pieces, winning_rows
 from ingest.changes import dedup
+from ingest.changes.kept_rows import StepPieces
 from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
+from ingest.lake.engines.delta_rs_limits import APPROXIMATE, may_prune
 from ingest.lake.engines.engine_choice import Candidate, Choice, MergeFacts
 from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.schema.evolution import Profile
@@ -48,22 +50,42 @@ class EngineJob:
 class MergeSource:
     """What a step's MERGE is made from. ``changes`` makes a frame with the columns of ``row_images.typed``, none of
     them refused; where ``rows`` are in the driver already, as source rows, it is not called. ``bytes``: of these
-    rows, else of the messages, whose rows would be about as large at most.
+    rows, else of the messages, whose rows would be about as large at most. ``pieces``: the changes as they lie in Spark, where Arrow has
+    read them there.
     """
 
     changes: Callable[[], DataFrame]
     rows: pa.Table | None
     bytes: int
+    pieces: StepPieces | None = None
 
-    def winning(self, key: tuple[str, ...]) -> DataFrame:
-        """One source row per key."""
+    def winning(self, key: Mapping[str, str], session: SparkSession) -> DataFrame:
+        """One source row per key. ``key``: as ``Merge.key``; ``session``: of rows that are in the driver."""
+        names = tuple(key)
+        if any(kind in APPROXIMATE for kind in key.values()):
+            return self._aggregated(names)
+        if self.rows is not None:
+            return session.createDataFrame(winning_rows.winners(self.rows, names))
+        if self.pieces is not None and self.pieces.bytes <= folded_pieces.FEW:
+            return folded_pieces.folded(self.pieces, names)
+        return self._aggregated(names)
+
+    def keys(self, key: Mapping[str, str]) -> tuple[int, int] | None:
+        """Numbers between which the key's first column is in all of them; None where that is not known."""
+        if not may_prune(tuple(key.values())):
+            return None
+        if self.rows is not None:
+            return winning_rows.key_range(self.rows, tuple(key))
+        return self.pieces.keys if self.pieces is not None else None
+
+    def _aggregated(self, key: tuple[str, ...]) -> DataFrame:
         return mirror_rows.mirror_source(dedup.winners(self.changes(), key))
 
     def winners(self, key: tuple[str, ...]) -> pa.Table:
         """The same in the driver."""
         if self.rows is not None:
             return winning_rows.winners(self.rows, key)
-        return self.winning(key).toArrow()
+        return self._aggregated(key).toArrow()
 
     @cached_property
     def net(self) -> DataFrame:

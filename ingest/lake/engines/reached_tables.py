@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, is_read, within_reach
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
+from ingest.lake.delta.written_by_spark import WrittenBySpark
 from ingest.lake.engines.delta_rs_limits import WRITABLE
 
 
@@ -33,6 +35,15 @@ class ReachedTables:
         if found is not None and not is_read(found):
             self._tables[table.path] = found = None
         return found
+
+    def written_by_spark(self, table: SparkTable) -> TableHandle:
+        """The table as Spark commits to it: asked by its log where that is read here, and where all of its features are such that a
+        commit of ours may follow one of Spark's. Raises :class:`TornCommitError`.
+        """
+        found = self.now(table)
+        if found is None or not found.features() <= WRITABLE:
+            return table
+        return WrittenBySpark(table, found)
 
     @property
     def merged(self) -> Sequence[DeltaRsTable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
@@ -11,11 +12,15 @@ from ingest.changes import quarantine_rows
 from ingest.changes.kept_frames import free, keep
 from ingest.lake.delta.commit import Identity, sibling
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines.engine import EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts
 from ingest.model.names import absent_app_id, quarantine_path, quoted, unquoted
 from ingest.targets import multiset_rows
 from ingest.targets.target import MergePlan
+
+SMALL = 10 * 2**20
+"""Bytes of a source that is sent to all tasks: as Spark's ``autoBroadcastJoinThreshold`` is by default."""
 
 
 class SparkEngine:
@@ -36,9 +41,9 @@ class SparkEngine:
         del facts
         return None
 
-    def handle(self, table: SparkTable) -> SparkTable:
-        """The table itself."""
-        return table
+    def handle(self, table: SparkTable) -> TableHandle:
+        """The table, asked by its log where that is read here."""
+        return self._job.reached.written_by_spark(table)
 
     def look(self, table: SparkTable, facts: MergeFacts) -> MergeFacts:
         """Nothing: Spark's look takes seconds, and no fact keeps it from a MERGE."""
@@ -46,19 +51,14 @@ class SparkEngine:
         return facts
 
     def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
-        """Delta's own MERGE, or what it comes to where the table is empty. Where delta-rs reaches the table, it is put in order like the
-        others.
+        """Delta's own MERGE, or what it comes to where no file can hold one of the keys. Where delta-rs reaches the table, it is put in
+        order like the others.
         """
         del facts
         if not merge.key:
             self._by_content(merge)
         else:
-            names = tuple(merge.key)
-            plan = merge.target.plan(merge.columns, names, quoted)
-            before = self._job.reached.now(merge.table)
-            is_empty = before is not None and not before.state.files
-            act = spark_append if is_empty else spark_merge
-            act(merge.table, merge.source.winning(names), plan)
+            self._by_key(merge)
         if direct := self._job.reached.now(merge.table):
             direct.was_merged_into()
         return None
@@ -67,6 +67,21 @@ class SparkEngine:
         """No other engine would be able to either."""
         del failure
         return None
+
+    def _by_key(self, merge: Merge) -> None:
+        plan = merge.target.plan(merge.columns, tuple(merge.key), quoted)
+        keys, column = merge.source.keys(merge.key), next(iter(merge.key))
+        source = merge.source.winning(merge.key, merge.table.session)
+        before = self._job.reached.now(merge.table)
+        if before is not None and not before.state.may_hold(column, keys):
+            spark_append(merge.table, source, plan)
+            return
+        if keys is not None:
+            # Delta passes files over by what a condition says of the table alone.
+            plan = replace(
+                plan, match=f"{plan.match} AND t.{quoted(column)} BETWEEN {keys[0]} AND {keys[1]}"
+            )
+        spark_merge(merge.table, source, plan, is_small=merge.source.bytes <= SMALL)
 
     def _by_content(self, merge: Merge) -> None:
         plan = merge.target.plan(merge.columns, (multiset_rows.OP,), quoted)
@@ -98,18 +113,23 @@ class SparkEngine:
 
 
 def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
-    """What a MERGE into a table without any row comes to: no join, and the source is read once."""
+    """What a MERGE into a table that holds none of the keys comes to: no join, and the source is read once."""
     columns = [F.expr(value).alias(unquoted(name)) for name, value in plan.assignments.items()]
     target.append(source.alias("s").filter(plan.insert_when).select(*columns))
 
 
-def spark_merge(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
-    """One MERGE. Its two passes read the same rows: the source is computed once and kept.
+def spark_merge(
+    target: SparkTable, source: DataFrame, plan: MergePlan, *, is_small: bool = False
+) -> None:
+    """One MERGE. Its two passes read the same rows: the source is computed once and kept. ``is_small``: it is sent to each task that seeks
+    the files to be written anew; else the whole table is shuffled for that.
 
     A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
     own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
     """
     fixed = source.localCheckpoint(eager=False)
+    if is_small:  # Spark does not know it: of what is computed once it knows no size
+        fixed = F.broadcast(fixed)
     builder = target.delta().alias("t").merge(fixed.alias("s"), plan.match)
     if plan.delete_when:
         builder = builder.whenMatchedDelete(condition=plan.delete_when)

@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 from deltalake import DeltaTable
 
+from ingest.arrow import folded_pieces
 from ingest.batch import task_reader
 from ingest.batch.parts import Part, Parts
 from ingest.model import offset_ranges
@@ -23,13 +24,16 @@ LANES = {
     "tasks, rows to the driver": ({"lane": "spark"}, "tasks"),
     "driver, merged by Spark": ({"lane": "driver", "merge_engine": "spark"}, "driver"),
     "tasks, rows kept in Spark": ({"lane": "spark", "merge_engine": "spark"}, "tasks"),
+    "tasks, rows that Spark folds": ({"lane": "spark", "merge_engine": "spark"}, "tasks"),
     "columns": ({"lane": "columns", "merge_engine": "spark"}, "columns"),
 }
 
 
-@pytest.fixture(params=LANES.values(), ids=LANES.keys())
-def lane(spark, tmp_path, request):
-    settings, name = request.param
+@pytest.fixture(params=LANES)
+def lane(spark, tmp_path, request, monkeypatch):
+    settings, name = LANES[request.param]
+    if request.param == "tasks, rows that Spark folds":
+        monkeypatch.setattr(folded_pieces, "FEW", 0)
     lake = Lake(spark, tmp_path / "lake", spark=settings)
     yield lake, name
     lake.close()

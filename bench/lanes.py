@@ -1,0 +1,124 @@
+"""What a batch costs by its size and by the lane that reads it: in the driver, in Spark's tasks, and merged by Spark.
+
+    .venv/bin/python -m bench.lanes [--tables 10] [--rows 50000] [--sizes 100 1000 10000 100000] [--batches 7] [--most 2000000]
+
+Each lane has a lake of its own, all of them read the same topics. Each lake is filled by the snapshot first. Then one lane after the other takes
+``--batches`` batches of each size, with a job of its own; the first two of them are not counted. In the end each takes what is left, at least
+``--most`` changes, as one batch, the first of its job. Seconds are those of the manifest; CPU is that of the job's processes between two rows of
+it. Every lake is compared with MySQL, value by value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import result_file
+from bench.drains import WAYS, WHOLE, change, drain, fill, pipeline, refuse_different, source_rows
+from bench.spent import tree_seconds
+from bench.stacks import fresh_stack
+from ingest.demo.job import Job
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.local.stack import Stack
+
+LANES = ("ingest_driver", "ingest_tasks", "ingest_spark")
+WARM = 2
+"""Batches of a job that are not counted."""
+
+Took = dict[str, list[tuple[float, float]]]
+"""By lane: seconds and CPU seconds of each batch."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000], help="changes"
+    )
+    parser.add_argument("--batches", type=int, default=7, help="of each size")
+    parser.add_argument("--most", type=int, default=2_000_000, help="changes of the last one")
+    result_file.asks_for_json(parser)
+    given = parser.parse_args()
+    with fresh_stack("lanes") as (stack, folder):
+        found = measure(stack, folder, given)
+    for size, took in found.items():
+        for who, batches in took.items():
+            seconds, cpu = (median(each) for each in zip(*batches, strict=True))
+            print(
+                f"{size:>9,} changes: {who:<14} {seconds:8.2f} s  cpu {cpu:8.2f} s  "
+                f"{size / seconds:>9,.0f} changes a second"
+            )
+    result_file.write(given, "lanes", took={str(size): took for size, took in found.items()})
+
+
+def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, Took]:
+    """By size. Exits when a lake does not become what MySQL holds."""
+    tables = [f"t{index:03d}" for index in range(given.tables)]
+    fill(stack, tables, given.rows)
+    for who in LANES:
+        print(f"the snapshot into the lake of {who} …", flush=True)
+        drain(stack, folder / who, who, tables, 0)
+    count = (given.batches + WARM) * sum(given.sizes) + given.most
+    print(f"filling Kafka: {count:,} changes …", flush=True)
+    change(stack, tables, given.rows, count, 10)
+    first = folder / "first"
+    drain(stack, first, "ingest", tables, 0)  # once that is done, all of it is in Kafka
+    found: dict[int, Took] = {}
+    for size in given.sizes:
+        found[size] = {
+            who: _warm(stack, folder / who, WAYS[who], size, given.batches) for who in LANES
+        }
+        print(f"{size:,}: {found[size]}", flush=True)
+    left = {who: _rest(stack, folder / who, who, tables) for who in LANES}
+    size = round(median(changes for changes, _, _ in left.values()))
+    found[size] = {who: [(seconds, cpu)] for who, (_, seconds, cpu) in left.items()}
+    wanted = {table: source_rows(stack, table) for table in tables}
+    for who in LANES:
+        refuse_different(folder / who, wanted)
+    return found
+
+
+def _warm(
+    stack: Stack, lake: Path, way: Mapping[str, Any], size: int, batches: int
+) -> list[tuple[float, float]]:
+    """Batches of a job that takes no more than so many changes at once."""
+    file, ledger = lake / "b.yaml", Ledger(str(lake))
+    pipeline(stack, file, lake, size, **way)
+    last = ledger.last()
+    start = last.batch_id if last else 0
+    job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
+    seen: dict[int, float] = {}
+    try:
+        while len(seen) < batches + WARM:
+            job.refuse_dead()
+            newest = ledger.last()
+            if newest is not None and newest.batch_id > start and newest.batch_id not in seen:
+                seen[newest.batch_id] = tree_seconds(job.process.pid)
+            time.sleep(0.01)
+    finally:
+        job.stop()
+    of = {one.batch_id: one for one in ledger.entries(10_000)}
+    full = [one for one in seen if of[one].changes >= size * 0.9]
+    pairs = [(one, one + 1) for one in full if one + 1 in seen and one + 1 in full][WARM - 1 :]
+    if not pairs:
+        sys.exit(f"no two batches of {size} changes came one after the other: {lake}/job.log")
+    return [(of[now].seconds, seen[now] - seen[before]) for before, now in pairs]
+
+
+def _rest(stack: Stack, lake: Path, who: str, tables: list[str]) -> tuple[int, float, float]:
+    """Changes of one batch of all that is left, its seconds, and the CPU seconds of its job but for those of a start."""
+    spent = drain(stack, lake, who, tables, WHOLE)
+    newest = Ledger(str(lake)).last()
+    assert newest is not None
+    empty = drain(stack, lake, who, tables, WHOLE)
+    return newest.changes, newest.seconds, spent.cpu - empty.cpu
+
+
+if __name__ == "__main__":
+    main()
