@@ -1,7 +1,7 @@
 """How long a commit in MySQL takes to be readable in Delta, under steady traffic.
 
     .venv/bin/python -m bench.freshness [--tables 10] [--rows 10000] [--rate 500 2000] [--each 1 10]
-                                        [--rounds 5] [--seconds 30] [--warm 90]
+                                        [--rounds 5] [--seconds 30] [--warm 90] [--lane auto]
 
 Single-row changes (20 inserts, 60 updates, 20 deletes in a hundred) of all tables together at ``--rate`` a
 second, ``--each`` in a transaction, while `ingest run` runs as its users start it; several rates take turns,
@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument(
         "--warm", type=float, default=90, help="seconds of each rate that are not counted, first"
     )
+    parser.add_argument("--lane", default="auto", help="what the pipeline file says of it")
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     paces = [Pace(rate, each) for rate, each in zip(given.rate, given.each, strict=True)]
@@ -160,7 +161,7 @@ def measure(stack: Stack, lake: Path, paces: list[Pace], given: argparse.Namespa
     fill(stack, list(tables), given.rows)
     drain(stack, lake, "ingest", list(tables), 0)
     file = lake / "b.yaml"
-    pipeline(stack, file, lake, None)
+    pipeline(stack, file, lake, None, lane=given.lane)
     job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
     traffic = Traffic(stack, lake, tables, statements(tables, given.rows))
     windows = []

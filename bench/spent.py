@@ -16,8 +16,8 @@ import psutil
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of wall time and of CPU, and the highest resident memory in bytes: of all processes together, and of those
-    that are Java and those that are not.
+    """Seconds of wall time and of CPU, and the highest resident memory in bytes: of all processes together, of those
+    that are Java and those that are not, and of the one that began the others.
     """
 
     wall: float
@@ -25,6 +25,7 @@ class Spent:
     memory: int
     java: int = 0
     python: int = 0
+    driver: int = 0
 
 
 def medians(of: Iterable[Sequence[float]]) -> list[float]:
@@ -45,7 +46,7 @@ def by_command(
     search = {"PYTHONPATH": str(code)} if code else {}
     folder.mkdir(parents=True, exist_ok=True)
     started, spent, peak = time.perf_counter(), dict[int, float](), 0
-    peaks = {True: 0, False: 0}
+    peaks, driver = {True: 0, False: 0}, 0
     with (folder / "command.log").open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -61,7 +62,9 @@ def by_command(
                 try:
                     times = one.cpu_times()
                     spent[one.pid] = times.user + times.system
-                    resident[one.name() == "java"] += one.memory_info().rss
+                    mine = one.memory_info().rss
+                    resident[one.name() == "java"] += mine
+                    driver = max(driver, mine) if one.pid == process.pid else driver
                 except psutil.NoSuchProcess:
                     continue
             peak = max(peak, sum(resident.values()))
@@ -71,7 +74,7 @@ def by_command(
         tail = (folder / "command.log").read_text()[-2000:]
         sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{tail}")
     wall = time.perf_counter() - started
-    return Spent(wall, sum(spent.values()), peak, peaks[True], peaks[False])
+    return Spent(wall, sum(spent.values()), peak, peaks[True], peaks[False], driver)
 
 
 def cpu_seconds() -> float:

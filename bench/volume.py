@@ -65,7 +65,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             over = [name for name in ("java", "python") if getattr(spent, name) > LIMIT]
             print(
                 f"round {number}, {side}: {spent.wall:.1f} s, cpu {spent.cpu:.1f} s, "
-                f"Python {spent.python / 2**20:,.0f} MiB, JVM {spent.java / 2**20:,.0f} MiB, equal"
+                f"Python {spent.python / 2**20:,.0f} MiB, the driver's {spent.driver / 2**20:,.0f}, "
+                f"JVM {spent.java / 2**20:,.0f} MiB, equal"
                 + "".join(f", {name} OVER its limit" for name in over),
                 flush=True,
             )
