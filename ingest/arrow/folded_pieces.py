@@ -22,7 +22,7 @@ FEW = 64 * 2**20
 
 
 def folded(pieces: StepPieces, key: Sequence[str]) -> DataFrame:
-    """One source row per key of a step: its columns and the reserved one. Of no more than :data:`FEW` bytes."""
+    """One source row per key of a step: its columns and the reserved one. Where no more than :data:`FEW` bytes are read for it."""
     step, whole = pieces.step, pieces.where is None
     start, end = (None, None) if whole else (step.start, step.end)
     read = partial(_folded, tuple(key), start, end)
@@ -35,8 +35,9 @@ def _folded(
     end: Position | None,
     some: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    pieces = [opened(body.as_buffer()) for batch in some for body in batch.column(0)]
-    if pieces:
-        names = pieces[0].column_names
-        rows = pa.concat_tables([one.select(names) for one in pieces])
-        yield from winners(rows.filter(within(rows, start, end)), key).to_batches()
+    pieces = (opened(body.as_buffer()) for batch in some for body in batch.column(0))
+    parts = [rows.filter(within(rows, start, end)) for rows in pieces]
+    if parts:
+        names = parts[0].column_names
+        rows = pa.concat_tables([part.select(names) for part in parts])
+        yield from winners(rows, key).to_batches()

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 Mapping = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def frame_of(rows: pa.Table, session: SparkSession) -> DataFrame:
+    """Rows of the driver's. ``createDataFrame`` alone takes a moment without a time zone for one of the session's
+    (``spark.sql.timestampType``), which an append to a column of ``timestamp_ntz`` refuses.
+    """
+    return session.createDataFrame(rows, from_arrow_schema(rows.schema))
 
 
 def mapped(frame: DataFrame, read: Mapping, schema: StructType | str) -> DataFrame:

@@ -71,12 +71,15 @@ class KeptRows:
             None if alone else within(F.col(f"{RESERVED_COLUMN}.position"), step.start, step.end)
         )
         size = sum(piece.bytes for piece in mine)
-        return StepPieces(step, frame, schema, where, size, _spanned([one.keys for one in mine]))
+        read = sum(piece.bytes for piece in self.pieces if piece.layout in layouts)
+        keys = _spanned([one.keys for one in mine])
+        return StepPieces(step, frame, schema, where, size, read, keys)
 
 
 @dataclass(frozen=True)
 class StepPieces:
-    """One step of them. ``where``: which rows are of it; None: all. ``keys``: numbers between which each key's first column is, where
+    """One step of them. ``where``: which rows are of it; None: all. ``bytes``: of pieces that have such; ``read``: of all that are opened
+    to find them. ``keys``: numbers between which each key's first column is, where
     that is a whole number.
     """
 
@@ -85,6 +88,7 @@ class StepPieces:
     schema: StructType
     where: Column | None
     bytes: int
+    read: int
     keys: tuple[int, int] | None
     rows: None = None
     """None of them is in the driver."""

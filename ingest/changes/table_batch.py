@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.changes import quarantine_rows, row_images
+from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.kept_rows import StepPieces
 from ingest.changes.row_images import RowSchema
@@ -86,7 +87,7 @@ class StepRows:
 
     def good(self) -> DataFrame:
         """All of them (``row_images.typed``, as far as a MERGE reads it), for tables that Spark writes."""
-        frame = self.session.createDataFrame(self.rows)
+        frame = frame_of(self.rows, self.session)
         columns = [quoted(name) for name in self.rows.column_names if name != RESERVED_COLUMN]
         return frame.select(F.struct(*columns).alias("row"), f"{RESERVED_COLUMN}.*")
 

@@ -131,14 +131,13 @@ class Run:
         supervisor = Supervisor(connector, self.say, number, unknown, leave_out)
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
-            keyed = mysql.keyed(cursor)
-            plain = self._read_in_driver(captured, keyed)
+            plain = self._read_in_driver(captured, mysql.keyed(cursor))
         with closing(Ahead(self.pipeline)) as ahead:
             if plain and not (from_beginning or self.only_replay):
                 ahead.begin({self.pipeline.topic(table) for table in plain})
-            spark = self._spark or self._start_spark(
-                short=once and self._has_little_to_compute(captured, plain, keyed)
-            )
+            # Where all tables are such, Spark has little to compute.
+            short = once and bool(plain) and plain.issuperset(captured)
+            spark = self._spark or self._start_spark(short=short)
             if once:
                 await_delivery(connector, supervisor, target, stop=self._stop, say=self.say)
             committer = Committer(term.number, lease.refuse_lost)
@@ -229,21 +228,6 @@ class Run:
         self.say("starting Spark …")
         self._spark = spark_session.for_pipeline(self.pipeline, self.log, short=short)
         return self._spark
-
-    def _has_little_to_compute(
-        self,
-        captured: Sequence[TableId],
-        plain: Collection[TableId],
-        keyed: Collection[TableId],
-    ) -> bool:
-        """Whether Spark has until all is applied: where delta-rs merges all tables; and where Arrow reads them all into a lake that holds
-        nothing yet, since what Spark's MERGE comes to there is to append.
-        """
-        if plain and set(plain).issuperset(captured):
-            return True
-        by_arrow = self.pipeline.spark.lane != "columns" and not self.pipeline.dedup.keeps_state
-        is_first = Ledger(self.pipeline.lake.path).last() is None
-        return by_arrow and is_first and set(keyed).issuperset(captured)
 
     def _read_in_driver(
         self, captured: Sequence[TableId], keyed: Collection[TableId]

@@ -37,6 +37,7 @@ DEFAULTS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # The batch is persisted before any MERGE reads it, so MERGE need not copy its source again.
     "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.sql.shuffle.partitions": "2",
     # Re-planning costs more than it saves on batches of this size.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -123,14 +124,7 @@ def create(
     for key, value in options.items():
         builder = builder.config(key, value)
     with _stderr_into(log):
-        session = builder.getOrCreate()
-    if PARTITIONS not in options:
-        session.conf.set(PARTITIONS, max(session.sparkContext.defaultParallelism, 2))
-    return session
-
-
-PARTITIONS = "spark.sql.shuffle.partitions"
-"""As many as there are cores where nobody says another number: Spark's own default of 200 is for much larger batches."""
+        return builder.getOrCreate()
 
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")

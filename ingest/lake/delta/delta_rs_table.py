@@ -274,6 +274,8 @@ class DeltaRsTable:
         app_id, version = marker
         txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
         said = [{"txn": txn}, *({"add": add} for add in files)]
+        # Spark makes one at its own commits alone, and may never meet the number for it beside ours.
+        self._checkpoint_when_due()
         self._commit_alone(of, statistics_commit.OPERATION, {"predicate": "[]"}, said)
 
     def _describe(self, metadata: Action, operation: str, parameters: Mapping[str, str]) -> None:

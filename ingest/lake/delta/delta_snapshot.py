@@ -28,6 +28,9 @@ _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 _IN_CHECKPOINT = ("add", "metaData", "protocol", "txn")
 
+_SIDECAR = "sidecar"
+"""Of a checkpoint that has its files beside it."""
+
 _PLAIN_WRITER = 2
 """Invariants and append-only, which need nothing of a MERGE."""
 
@@ -220,9 +223,10 @@ class TableState:
         if said.get("parts") or not file.exists():
             raise UnknownLogError("its checkpoint has parts")
         there = set(pq.read_schema(file).names)
-        columns = [name for name in _IN_CHECKPOINT if name in there]
+        columns = [name for name in (*_IN_CHECKPOINT, _SIDECAR) if name in there]
         held = pq.read_table(file, columns=columns).to_pylist()
-        if not any(row.get("metaData") for row in held):
+        beside = any(row.get(_SIDECAR) for row in held)
+        if beside or not any(row.get("metaData") for row in held):
             raise UnknownLogError("its checkpoint has parts")
         self._take(map(_plain, held))
         self.version = int(said["version"])

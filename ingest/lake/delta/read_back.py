@@ -12,6 +12,7 @@ from typing import Protocol
 from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.table_handle import TableHandle
+from ingest.model.names import Marker
 
 _LOOK_BACK = 20
 """Versions among which a commit is looked for that was made before this job began."""
@@ -30,10 +31,12 @@ class Written(TableHandle, Protocol):
 
 
 def since_marker(table: TableHandle, app_id: str, version: int) -> int | None:
-    """The version that holds this marker, when it is one of the newest."""
-    start = max(0, table.version() - _LOOK_BACK)
+    """The version whose commit this marker names, when it is one of the newest: the first that bears it, in whatever term. A successor's
+    fence says it once more in its own.
+    """
+    start, place = max(0, table.version() - _LOOK_BACK), Marker.parse(version).place
     held = ((number, _markers(actions)) for number, actions in table.commits(start))
-    return next((number for number, found in held if (app_id, version) in found), None)
+    return next((number for number, found in held if (app_id, place) in found), None)
 
 
 def read_back(table: Written, app_id: str, version: int, start: int | None) -> None:
@@ -72,6 +75,6 @@ def _live(commits: Iterable[Sequence[Action]]) -> list[Action]:
     return list(found.values())
 
 
-def _markers(actions: Iterable[Action]) -> set[tuple[str, int]]:
+def _markers(actions: Iterable[Action]) -> set[tuple[str, tuple[int, int]]]:
     found = (action["txn"] for action in actions if "txn" in action)
-    return {(txn["appId"], txn["version"]) for txn in found}
+    return {(txn["appId"], Marker.parse(txn["version"]).place) for txn in found}

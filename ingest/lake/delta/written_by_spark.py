@@ -19,10 +19,11 @@ from ingest.lake.delta.spark_table import SparkTable
 
 @dataclass(frozen=True)
 class WrittenBySpark:
-    """A ``TableHandle``. ``log``: of the same table, all of whose features are such that we may commit to it."""
+    """A ``TableHandle``. ``log``: of the same table; ``features``: it had when it was looked at, all of them such that we may commit to it."""
 
     spark: SparkTable
     log: DeltaRsTable
+    features: frozenset[str]
 
     @property
     def path(self) -> str:
@@ -66,5 +67,6 @@ class WrittenBySpark:
         read_back.read_back(self, app_id, version, start)
 
     def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
-        """See ``read_back.Written``."""
-        self.log.restate(of, files, marker)
+        """See ``read_back.Written``. Nothing, too, where the table has got another feature meanwhile, by whomever."""
+        if self.log.features() == self.features:
+            self.log.restate(of, files, marker)

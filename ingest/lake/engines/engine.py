@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ingest.arrow import folded_pieces, winning_rows
 from ingest.changes import dedup
+from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_rows import StepPieces
 from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
@@ -65,8 +66,8 @@ class MergeSource:
         if any(kind in APPROXIMATE for kind in key.values()):
             return self._aggregated(names)
         if self.rows is not None:
-            return session.createDataFrame(winning_rows.winners(self.rows, names))
-        if self.pieces is not None and self.pieces.bytes <= folded_pieces.FEW:
+            return frame_of(winning_rows.winners(self.rows, names), session)
+        if self.pieces is not None and self.pieces.read <= folded_pieces.FEW:
             return folded_pieces.folded(self.pieces, names)
         return self._aggregated(names)
 

@@ -41,9 +41,9 @@ class ReachedTables:
         commit of ours may follow one of Spark's. Raises :class:`TornCommitError`.
         """
         found = self.now(table)
-        if found is None or not found.features() <= WRITABLE:
+        if found is None or not (features := found.features()) <= WRITABLE:
             return table
-        return WrittenBySpark(table, found)
+        return WrittenBySpark(table, found, features)
 
     @property
     def merged(self) -> Sequence[DeltaRsTable]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ingest.changes import quarantine_rows
 from ingest.changes.kept_frames import free, keep
@@ -74,7 +76,8 @@ class SparkEngine:
         source = merge.source.winning(merge.key, merge.table.session)
         before = self._job.reached.now(merge.table)
         if before is not None and not before.state.may_hold(column, keys):
-            spark_append(merge.table, source, plan)
+            types = StructType.fromJson(json.loads(before.state.metadata["schemaString"]))
+            spark_append(merge.table, source, plan, types)
             return
         if keys is not None:
             # Delta passes files over by what a condition says of the table alone.
@@ -112,9 +115,13 @@ class SparkEngine:
         )
 
 
-def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan) -> None:
-    """What a MERGE into a table that holds none of the keys comes to: no join, and the source is read once."""
-    columns = [F.expr(value).alias(unquoted(name)) for name, value in plan.assignments.items()]
+def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan, types: StructType) -> None:
+    """What a MERGE into a table that holds none of the keys comes to: no join, and the source is read once. ``types``: the table's, to
+    which a MERGE would bring each value by itself.
+    """
+    kinds = {one.name: one.dataType for one in types.fields}
+    values = {unquoted(name): F.expr(value) for name, value in plan.assignments.items()}
+    columns = [value.cast(kinds[name]).alias(name) for name, value in values.items()]
     target.append(source.alias("s").filter(plan.insert_when).select(*columns))
 
 

@@ -4,7 +4,8 @@ import os
 import random
 import signal
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timezone
+from decimal import Decimal
 
 import pytest
 from deltalake import DeltaTable
@@ -14,6 +15,7 @@ from ingest.batch import task_reader
 from ingest.batch.parts import Part, Parts
 from ingest.model import offset_ranges
 from ingest.model.reasons import NO_TASK, NOT_FETCHED
+from ingest.model.topics import TableId
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
@@ -79,6 +81,32 @@ def test_a_truncate_between_two_changes_of_one_key_removes_only_what_stands_befo
     reports = lake.follow(source)
     assert_rows(lake.table(table), [{"id": 2, "v": 4}])
     assert lanes_of(reports) == {name}
+
+
+def test_rows_of_any_kind_are_appended_to_an_empty_table_and_behind_a_full_one(lane):
+    """Where no file can hold a key Spark makes an append of a MERGE, which casts no value by itself."""
+    lake, name = lane
+    source = Source()
+    kinds = {"id": "BIGINT", "at": "DATETIME(6)", "seen": "TIMESTAMP(6)", "on": "DATE", "cost": "DECIMAL(20,4)",
+             "rate": "DOUBLE", "raw": "VARBINARY(9)", "yes": "BIT(1)", "much": "BIGINT UNSIGNED"}  # fmt: skip
+    table = source.table("d.t", kinds, ["id"])
+    moment = datetime.fromisoformat("1969-12-31T23:59:59.999999")
+
+    def insert(key):
+        zoned = datetime(2026, 3, 29, 1, 30, tzinfo=timezone.utc)
+        table.insert(id=key, at=moment, seen=zoned, on=date(1, 1, 1), cost=Decimal("-0.5000"),
+                     rate=0.0, raw=b"\xff\x00", yes=True, much=2**64 - 1)  # fmt: skip
+
+    insert(1)
+    table.insert(id=2)
+    reports = lake.follow(source)
+    insert(3)
+    reports += lake.follow(source)
+    assert_rows(lake.table(table), table.rows)
+    assert lanes_of(reports) == {name}
+    made = DeltaTable(lake.pipeline.path(TableId("d", "t"))).history()
+    appends = [one["operation"] for one in made].count("WRITE")
+    assert appends == (1 if name == "columns" else 2), "of the columns' rows no key is known before"
 
 
 def test_any_statements_in_any_batches_leave_the_rows_of_the_source(lane):

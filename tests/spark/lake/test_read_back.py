@@ -87,3 +87,18 @@ def test_a_commit_of_spark_s_that_was_not_read_back_is_when_it_is_made_again(
     lake.committer = Committer(1)
     lake.again()
     assert lake.table.version() == version
+
+
+def test_what_a_job_has_not_read_back_its_successor_does_though_its_fence_came_between(
+    spark, tmp_path, monkeypatch
+):
+    held = [tables.Column("c", "BIT(1)", "boolean", ["true"] * tables.ROWS)]
+    lake = tables.SparkLake(spark, tmp_path, held)
+    with monkeypatch.context() as dying:
+        dying.setattr(read_back, "put_right", lambda *_: False)
+        lake.append(tables.values(held, 0))
+    lake.committer = Committer(2)
+    lake.committer.fence(lake.table, tables.APP)
+    lake.again()
+    made = tables.Made(tmp_path / "t", held)
+    assert differences(made, drawn(held, random.Random(1), values=1), ["pyarrow"]) == []
