@@ -30,8 +30,8 @@ LANES = ("ingest_driver", "ingest_tasks", "ingest_spark")
 WARM = 2
 """Batches of a job that are not counted."""
 
-Took = dict[str, list[tuple[float, float]]]
-"""By lane: seconds and CPU seconds of each batch."""
+Took = dict[str, list[tuple[int, float, float]]]
+"""By lane, of each batch: changes, seconds and CPU seconds."""
 
 
 def main() -> None:
@@ -49,12 +49,12 @@ def main() -> None:
         found = measure(stack, folder, given)
     for size, took in found.items():
         for who, batches in took.items():
-            seconds, cpu = (median(each) for each in zip(*batches, strict=True))
+            changes, seconds, cpu = (median(each) for each in zip(*batches, strict=True))
             print(
-                f"{size:>9,} changes: {who:<14} {seconds:8.2f} s  cpu {cpu:8.2f} s  "
-                f"{size / seconds:>9,.0f} changes a second"
+                f"{size:>9,}: {who:<14} {changes:>9,.0f} changes  {seconds:8.2f} s  cpu {cpu:8.2f} s  "
+                f"{changes / seconds:>9,.0f} a second"
             )
-    result_file.write(given, "lanes", took={str(size): took for size, took in found.items()})
+    result_file.write(given, "lanes", took={f"{size:,}": took for size, took in found.items()})
 
 
 def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, Took]:
@@ -76,8 +76,7 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, 
         }
         print(f"{size:,}: {found[size]}", flush=True)
     left = {who: _rest(stack, folder / who, who, tables) for who in LANES}
-    size = round(median(changes for changes, _, _ in left.values()))
-    found[size] = {who: [(seconds, cpu)] for who, (_, seconds, cpu) in left.items()}
+    found[given.most] = {who: [one] for who, one in left.items()}
     wanted = {table: source_rows(stack, table) for table in tables}
     for who in LANES:
         refuse_different(folder / who, wanted)
@@ -86,7 +85,7 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, 
 
 def _warm(
     stack: Stack, lake: Path, way: Mapping[str, Any], size: int, batches: int
-) -> list[tuple[float, float]]:
+) -> list[tuple[int, float, float]]:
     """Batches of a job that takes no more than so many changes at once."""
     file, ledger = lake / "b.yaml", Ledger(str(lake))
     pipeline(stack, file, lake, size, **way)
@@ -104,11 +103,12 @@ def _warm(
     finally:
         job.stop()
     of = {one.batch_id: one for one in ledger.entries(10_000)}
-    full = [one for one in seen if of[one].changes >= size * 0.9]
-    pairs = [(one, one + 1) for one in full if one + 1 in seen and one + 1 in full][WARM - 1 :]
+    full = [one for one in seen if of[one].changes >= size / 2]
+    pairs = [(one, one + 1) for one in full if one + 1 in full][WARM - 1 :]
     if not pairs:
-        sys.exit(f"no two batches of {size} changes came one after the other: {lake}/job.log")
-    return [(of[now].seconds, seen[now] - seen[before]) for before, now in pairs]
+        came = [of[one].changes for one in seen]
+        sys.exit(f"no two batches of {size} changes came one after the other: {came}")
+    return [(of[now].changes, of[now].seconds, seen[now] - seen[before]) for before, now in pairs]
 
 
 def _rest(stack: Stack, lake: Path, who: str, tables: list[str]) -> tuple[int, float, float]:

@@ -61,6 +61,29 @@ def still(found: Result) -> str:
     return f"300 of them: {found.of('300 idle', 'with', 'seconds_of_without'):.2f} times as long a batch"
 
 
+def lanes(found: Result) -> str:
+    tasks, spark = (
+        found.of("a backlog", who, "seconds_of_stock") for who in ("ingest_tasks", "ingest_spark")
+    )
+    mine, driver = (
+        found.of("a backlog", who, "seconds") for who in ("ingest_tasks", "ingest_driver")
+    )
+    return (
+        f"read in Spark's tasks a backlog takes {ratio(tasks)} of the stock job's time, {mine / driver:.1f} times as long as in the driver; "
+        f"merged by Spark, too, {ratio(spark)}"
+    )
+
+
+def sizes(found: Result) -> str:
+    small, large = (
+        found.of(f"{size} changes", "ingest_tasks", "of_driver") for size in ("100", "100,000")
+    )
+    return (
+        f"of 100 changes a batch takes {small:.1f} times as long in Spark's tasks as in the driver, of 100,000 "
+        f"{large:.1f} times; Spark's own MERGE plans for seconds"
+    )
+
+
 def starts(found: Result) -> str:
     kept, cold = (found.of("a start", who, "seconds") for who in ("with", "without"))
     part = found.of("a start", "with", "seconds_of_without")

@@ -12,6 +12,12 @@ OURS = {"stock": "stock", "ingest": "ingest", "lean": "lean"}
 _MERGES = {"changes": 1000, "tables": 1, "apart": True}
 _LAYOUT = {"rows": 1_000_000, "changes": 1000, "batches": 200, "young": False}
 _STOCK = {"stock": "stock", "ingest": "ingest"}
+_LANES = {
+    "ingest_driver": "read in the driver",
+    "ingest_tasks": "read in Spark's tasks",
+    "ingest_spark": "the same, merged by Spark",
+}
+_SIZES = ("100", "1,000", "10,000", "100,000", "2,000,000")
 
 QUESTIONS = (
     Question(
@@ -299,6 +305,70 @@ QUESTIONS = (
         unit="s",
         ours=frozenset({"with"}),
         first_columns=("Case", "Start"),
+    ),
+    Question(
+        "P10",
+        "p10-who-carries-the-data",
+        "What does it cost that Spark carries the data?",
+        answers.lanes,
+        tuple(
+            Case(
+                name,
+                "drains",
+                {
+                    "tables": 10,
+                    "rows": 50_000,
+                    "transactions": 1_000_000,
+                    "each": 10,
+                    "ddl": ddl,
+                },
+                {**_LANES, **stock},
+                "stock" if stock else "",
+            )
+            for name, ddl, stock in (
+                ("a backlog", False, {"stock": "stock"}),
+                ("with a DDL per table", True, dict[str, str]()),
+            )
+        ),
+        (
+            Column("Seconds", "seconds", 1),
+            Column("CPU seconds per million changes", "cpu_per_million"),
+            Column("MB", "megabytes"),
+            Column("Of stock's time", "seconds_of_stock", ratio=True),
+            Column("Of stock's CPU", "cpu_per_million_of_stock", ratio=True),
+        ),
+        "seconds (shorter is better)",
+        (
+            Bars("a backlog", "a backlog", "seconds"),
+            Bars("with a column for each table in its middle", "with a DDL per table", "seconds"),
+        ),
+        unit="s",
+        ours=frozenset(_LANES),
+    ),
+    Question(
+        "P11",
+        "p11-sizes-of-batches",
+        "Which lane is right for which size of a batch?",
+        answers.sizes,
+        tuple(
+            Case(
+                f"{size} changes", "lanes", {"tables": 10, "rows": 50_000, "size": size}, _LANES, ""
+            )
+            for size in _SIZES
+        ),
+        (
+            Column("Changes a batch", "changes", 0),
+            Column("Seconds", "seconds", 2),
+            Column("CPU seconds", "cpu", 2),
+            Column("Changes a second", "changes_a_second", 0),
+            Column("Times the driver's seconds", "of_driver", 1),
+        ),
+        "seconds, as times of the driver's (shorter is better)",
+        tuple(
+            Bars(f"{size} changes", f"{size} changes", "of_driver", "seconds", "s")
+            for size in _SIZES
+        ),
+        ours=frozenset(_LANES),
     ),
 )
 BY_NAME = {one.name: one for one in QUESTIONS}

@@ -57,7 +57,8 @@ def batch(number, changes):
 
 
 def run_of(name, file):
-    return taken(BY_NAME[name], json.loads(file.read_text()))
+    ((case, run),) = taken(BY_NAME[name], json.loads(file.read_text())).items()
+    return case, run
 
 
 def test_a_file_becomes_the_case_that_it_is_a_run_of(tmp_path):
