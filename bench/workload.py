@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from bisect import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cache
@@ -169,11 +170,14 @@ class Workload:
         return self.rows - gone + new, {k: row for k, row in touched.items() if row is not None}
 
 
-def rows_in_order(table: Path) -> pa.Table:
-    """A table's :data:`COLUMNS`, by key."""
-    sql = f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY id"
-    found = QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all()
-    return pa.table(found).cast(arrow_schema())  # from views of texts, which Arrow cannot filter
+def rows_in_order(table: Path, more: Sequence[str] = ()) -> pa.Table:
+    """A table's :data:`COLUMNS`, and ``more`` of its, by key."""
+    sql = f"SELECT {', '.join((*COLUMNS, *more))} FROM rows ORDER BY id"
+    read = QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all()
+    found, schema = pa.table(read), arrow_schema()
+    for name in more:
+        schema = schema.append(found.schema.field(name))
+    return found.cast(schema)  # from views of texts, which Arrow cannot filter
 
 
 def _plain(key: int) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Parts:
     """Partitions that the newest part has read to where they ended."""
     _ends: Mapping[Place, int] = field(default_factory=dict)
     """Where they ended when it began."""
+    _is_behind: bool = False
+    """The newest part has left something in Kafka of what it has read."""
     _fresh_until: float = 0.0
     _was_large: bool = False
 
@@ -70,7 +72,8 @@ class Parts:
         if offset_ranges.grown(newest, left):
             # All of the old partitions' records come with the new one's.
             return Part(offset_ranges.with_drained(newest, left, self.log.ends))
-        if records_of(left) > MUCH and not exact:
+        # What a part leaves of Spark's range may be a few records, as Spark shares a range out in another way.
+        if (records_of(left) > MUCH or self._is_behind) and not exact:
             ends = self.log.ends(sorted({topic for topic, _ in left}))
             left = {
                 place: (at, max(end, ends.get(place, end))) for place, (at, end) in left.items()
@@ -90,6 +93,9 @@ class Parts:
             place
             for place, end in self._ends.items()
             if entry.ends.get(place, 0) >= end and not _waits(entry, place)
+        )
+        self._is_behind = any(
+            entry.ends.get(place, 0) < self._ends.get(place, 0) for place in filled(read)
         )
         self.pace.took(records_of(filled(read)), size, entry.seconds)
         self._was_large = size >= freed_memory.LARGE

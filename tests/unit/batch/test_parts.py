@@ -1,5 +1,6 @@
 """Spark's batches become batches of ours: whatever each takes, whatever comes meanwhile, and wherever it dies, each record once."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -104,6 +105,25 @@ def test_a_drain_is_done_in_as_few_parts_as_its_limit_allows():
     while part := parts.next(newest, {BIG: (0, 1_000_000), QUIET: (0, 10)}, exact=False):
         newest, many = published(newest, part, parts=parts), many + 1
     assert many == 5 + 1
+
+
+def test_no_part_is_left_over_of_what_spark_has_shared_out_in_another_way():
+    """Ten tables with a backlog each, of which Spark takes ten thousand records at a time in proportion, and a part an equal share."""
+    waits = {(f"p.d.t{n}", 0): 50_000 + 997 * n for n in range(10)}
+    parts = begun(Kafka(waits), most=10_000)
+    newest, at, many = None, dict.fromkeys(waits, 0), list[int]()
+    for spark_batch in range(5):
+        total = sum(waits[place] - at[place] for place in waits)
+        ranges = {
+            place: (at[place], at[place] + math.ceil(10_000 * (waits[place] - at[place]) / total))
+            for place in waits
+        }
+        at = {place: end for place, (_, end) in ranges.items()}
+        which = 0
+        while part := parts.next(newest, ranges, exact=False):
+            newest = published(newest, part, spark=(spark_batch, which), parts=parts)
+            many, which = [*many, records_of(part.ranges)], which + 1
+    assert all(9_990 <= one <= 10_010 for one in many), many
 
 
 def test_a_partition_that_a_reader_has_cut_was_not_read_to_its_end_so_nobody_waits_for_it():
