@@ -11,6 +11,7 @@ import sys
 BENCHES = {
     "before": "Has anything become slower since a commit? P1 drain, P2 merge, P3 many tables, P4 freshness.",
     "drains": "How long does a backlog take, from Kafka into an empty lake, beside other ways?",
+    "knobs": "What does each setting do to a backlog: time, CPU, memory?",
     "torn": "How long does a batch of many DDLs take that a crash has torn?",
     "lanes": "What does a batch cost by its size, read in the driver, in Spark's tasks, or merged by Spark?",
     "merges": "How long does a batch take, into a large table or into many, beside other ways?",
