@@ -17,7 +17,6 @@ _LANES = {
     "ingest_tasks": "read in Spark's tasks",
     "ingest_spark": "the same, merged by Spark",
 }
-_SIZES = ("100", "1,000", "10,000", "100,000", "2,000,000")
 
 QUESTIONS = (
     Question(
@@ -343,31 +342,6 @@ QUESTIONS = (
             Bars("with a column for each table in its middle", "with a DDL per table", "seconds"),
         ),
         unit="s",
-        ours=frozenset(_LANES),
-    ),
-    Question(
-        "P11",
-        "p11-sizes-of-batches",
-        "Which lane is right for which size of a batch?",
-        answers.sizes,
-        tuple(
-            Case(
-                f"{size} changes", "lanes", {"tables": 10, "rows": 50_000, "size": size}, _LANES, ""
-            )
-            for size in _SIZES
-        ),
-        (
-            Column("Changes a batch", "changes", 0),
-            Column("Seconds", "seconds", 2),
-            Column("CPU seconds", "cpu", 2),
-            Column("Changes a second", "changes_a_second", 0),
-            Column("Times the driver's seconds", "of_driver", 1),
-        ),
-        "seconds, as times of the driver's (shorter is better)",
-        tuple(
-            Bars(f"{size} changes", f"{size} changes", "of_driver", "seconds", "s")
-            for size in _SIZES
-        ),
         ours=frozenset(_LANES),
     ),
 )
