@@ -73,15 +73,16 @@ class Parts:
             # All of the old partitions' records come with the new one's.
             return Part(offset_ranges.with_drained(newest, left, self.log.ends))
         # What a part leaves of Spark's range may be a few records, as Spark shares a range out in another way.
+        asked = left
         if (records_of(left) > MUCH or self._is_behind) and not exact:
             ends = self.log.ends(sorted({topic for topic, _ in left}))
-            left = {
-                place: (at, max(end, ends.get(place, end))) for place, (at, end) in left.items()
-            }
+            left = offset_ranges.reaching(newest, left, ends)
         if fresh(self._at_end, left):
             self._fresh_until = time.monotonic() + FRESH_FOR
         self._ends = {place: end for place, (_, end) in left.items()}
-        taken = part(left, self._limit())
+        # Whatever is little of Spark's range comes whole: the range is done with, however many others have much behind it.
+        whole = asked if records_of(asked) <= MUCH else {}
+        taken = part(left, self._limit(), whole)
         most = self.pipeline.spark.max_megabytes_per_batch * 2**20
         return Part(taken, most, self.pace.expected(records_of(taken)))
 

@@ -81,6 +81,17 @@ def with_drained(
     return drained(taken, topics, ends(sorted(topics))) if topics else taken
 
 
+def reaching(
+    newest: Entry | None, taken: Mapping[Place, tuple[int, int]], ends: Mapping[Place, int]
+) -> dict[Place, tuple[int, int]]:
+    """The same ranges up to where their partitions end, but for topics of which one would have its first records by that
+    (:func:`grown`): in these a key may have moved, and a range that says so itself is to come first.
+    """
+    wider = {place: (at, max(end, ends.get(place, end))) for place, (at, end) in taken.items()}
+    moved = grown(newest, wider)
+    return {place: taken[place] if place[0] in moved else wider[place] for place in taken}
+
+
 def records_of(ranges: Mapping[Place, tuple[int, int]]) -> int:
     """How many offsets lie in these ranges."""
     return sum(end - start for start, end in ranges.values())
@@ -99,11 +110,19 @@ def shares(waiting: Mapping[Place, int], most: int) -> dict[Place, int]:
     return found
 
 
-def part(waiting: Mapping[Place, tuple[int, int]], most: int) -> dict[Place, tuple[int, int]]:
+def part(
+    waiting: Mapping[Place, tuple[int, int]],
+    most: int,
+    first: Mapping[Place, tuple[int, int]] | None = None,
+) -> dict[Place, tuple[int, int]]:
     """The first ``most`` records of these ranges, as :func:`shares` has them. Spark rounds up what it takes of each partition, so that
-    one more of each is none too many.
+    one more of each is none too many. ``first``: what of them is to be in it whole, where there is room for all of that.
     """
     if records_of(waiting) <= most + len(waiting):
         return dict(waiting)
-    taken = shares({place: end - start for place, (start, end) in waiting.items()}, most)
-    return {place: (start, start + taken[place]) for place, (start, _) in waiting.items()}
+    room = most - records_of(first or {})
+    begun = {place: end for place, (_, end) in (first or {}).items()} if room > 0 else {}
+    starts = {place: begun.get(place, start) for place, (start, _) in waiting.items()}
+    behind = {place: end - starts[place] for place, (_, end) in waiting.items()}
+    taken = shares(behind, room if begun else most)
+    return {place: (start, starts[place] + taken[place]) for place, (start, _) in waiting.items()}

@@ -67,6 +67,6 @@ class WrittenBySpark:
         read_back.read_back(self, app_id, version, start)
 
     def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
-        """See ``read_back.Written``. Nothing, too, where the table has got another feature meanwhile, by whomever."""
-        if self.log.features() == self.features:
-            self.log.restate(of, files, marker)
+        """See ``read_back.Written``. Where the table has got another feature meanwhile, by whomever, Delta itself makes it."""
+        able = self.log.features() == self.features
+        (self.log if able else self.spark).restate(of, files, marker)

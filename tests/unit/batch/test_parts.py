@@ -18,6 +18,7 @@ from ingest.model.start_facts import Note
 from tests.unit.start.test_start_decision import IDLE, PLACE, entry
 
 BIG, QUIET, NEW = ("p.d.big", 0), ("p.d.quiet", 0), ("p.d.new", 0)
+BESIDE = ("p.d.big", 1)
 
 
 class Kafka:
@@ -51,7 +52,7 @@ def published(newest, part, cut=(), spark=(0, 0), parts=None):
 
 @given(st.data())
 def test_each_record_is_in_one_part_and_in_order_whatever_comes_and_wherever_a_run_dies(data):
-    places = [BIG, QUIET, NEW]
+    places = [BIG, BESIDE, QUIET, NEW]
     kafka = Kafka({place: data.draw(st.integers(0, 3 * MUCH)) for place in places})
     exact = data.draw(st.booleans(), "with state")
     parts, newest, spark_s = begun(kafka, data.draw(st.integers(1, 3 * MUCH))), None, {}
@@ -68,11 +69,15 @@ def test_each_record_is_in_one_part_and_in_order_whatever_comes_and_wherever_a_r
                 start, end = part.ranges[one]
                 cut = {one: data.draw(st.integers(start + 1, end))}
             which = number(newest, spark_batch, "c")
+            grown = offset_ranges.grown(newest, part.ranges)
+            whole = {place: kafka.there[place] for place in (BIG, BESIDE) if place[0] in grown}
+            for place, end in whole.items():
+                assert part.ranges[place][1] == end, "a key may have moved"
             after = published(newest, part, cut, (spark_batch, which), parts)
             for place, (start, end) in after.offsets.items():
                 assert start == (newest.ends.get(place, 0) if newest else 0), "no hole, none twice"
                 assert start <= end <= kafka.there[place]
-                assert not exact or end <= ranges[place][1]
+                assert not exact or end <= max(ranges[place][1], whole.get(place, 0))
             assert filled(after.offsets)
             named.append((after.spark_batch, after.part))
             newest = after
@@ -105,6 +110,38 @@ def test_a_drain_is_done_in_as_few_parts_as_its_limit_allows():
     while part := parts.next(newest, {BIG: (0, 1_000_000), QUIET: (0, 10)}, exact=False):
         newest, many = published(newest, part, parts=parts), many + 1
     assert many == 5 + 1
+
+
+def test_what_is_left_of_a_range_is_in_the_next_part_whole_however_much_waits_elsewhere():
+    many = {(f"p.d.t{n}", 0): 1_000_000 for n in range(50)}
+    parts = begun(Kafka({**many, QUIET: 4_900}), most=10_000)
+    ranges = {**dict.fromkeys(many, (0, 100)), QUIET: (0, 4_900)}
+    newest = published(None, parts.next(None, ranges, exact=False), parts=parts)
+    left = offset_ranges.left(newest, ranges)
+    assert 0 < records_of(left) <= MUCH
+    part = parts.next(newest, ranges, exact=False)
+    assert not filled(offset_ranges.left(published(newest, part, parts=parts), ranges))
+    assert records_of(part.ranges) >= 9_990, "with as much of the others as there is room for"
+
+
+@pytest.mark.parametrize("much", [2, MUCH * 2])
+def test_a_partition_that_fills_behind_spark_s_range_is_not_reached_into_before_spark_names_it(
+    much,
+):
+    """A key may have moved to it whose newest change is far on in the other one."""
+    kafka = Kafka({BIG: 1_000_000, BESIDE: 0})
+    parts = begun(kafka, most=10_000)
+    newest = published(
+        None, parts.next(None, {BIG: (0, 10_000), BESIDE: (0, 0)}, exact=False), parts=parts
+    )
+    kafka.there[BESIDE] = 5
+    done = newest.ends[BIG]
+    part = parts.next(newest, {BIG: (done, done + much), BESIDE: (0, 0)}, exact=False)
+    assert part.ranges[BESIDE] == (0, 0)
+    newest = published(newest, part, parts=parts)
+    done = newest.ends[BIG]
+    part = parts.next(newest, {BIG: (done, done + much), BESIDE: (0, 5)}, exact=False)
+    assert part.ranges == {BIG: (done, 1_000_000), BESIDE: (0, 5)}
 
 
 def test_no_part_is_left_over_of_what_spark_has_shared_out_in_another_way():
