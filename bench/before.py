@@ -10,7 +10,8 @@ Four figures, each of both sides in every round, the side that goes first changi
 - P4 freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta.
 
 The earlier commit is checked out into a temporary folder and runs with this checkout's packages. Both sides
-read the same Kafka topics. ``HEAD --no-sync before`` is what it costs that a batch outlasts a power cut. Prints the medians of each side, and the median of the rounds' own ratios: the
+read the same Kafka topics. ``HEAD --no-sync before`` is what it costs that a batch outlasts a power cut.
+Prints the medians of each side, and the median of the rounds' own ratios: the
 machine's speed drifts, a round's two sides have the same of it. Nothing else should run on the machine.
 """
 

@@ -87,7 +87,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
     if given.ddl:
         half = given.transactions // 2
         change(stack, tables, given.rows, half, given.each)
-        columns = (*COLUMNS, *add_column(stack, tables))
+        add_column(stack, tables)
+        columns = (*COLUMNS, ADDED)
         change(stack, tables, given.rows, half, given.each, after=half)
     else:
         change(stack, tables, given.rows, given.transactions, given.each)
@@ -210,12 +211,14 @@ def fill(stack: Stack, tables: list[str], rows: int) -> None:
             connection.commit()
 
 
-def add_column(stack: Stack, tables: list[str]) -> list[str]:
-    """The same to each table; returns its name."""
+ADDED = "more"
+
+
+def add_column(stack: Stack, tables: list[str]) -> None:
+    """:data:`ADDED` to each table."""
     with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
         for table in tables:
-            cursor.execute(f"ALTER TABLE d.{table} ADD COLUMN more INT NOT NULL DEFAULT 7")
-    return ["more"]
+            cursor.execute(f"ALTER TABLE d.{table} ADD COLUMN {ADDED} INT NOT NULL DEFAULT 7")
 
 
 def change(
@@ -277,8 +280,7 @@ def refuse_different(
 ) -> None:
     """End when a lake does not hold what MySQL does."""
     for table, rows in wanted.items():
-        more = [name for name in names if name not in COLUMNS]
-        columns = rows_in_order(lake / "d" / table, more).to_pydict()
+        columns = rows_in_order(lake / "d" / table, names).to_pydict()
         if list(zip(*(columns[name] for name in names), strict=True)) != rows:
             sys.exit(f"{lake.name}: {table} is not what MySQL says")
 

@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bench import result_file
 from bench.drains import change, drain, fill, pipeline, refuse_different, source_rows
 from bench.spent import Spent, by_command, medians
@@ -23,20 +21,20 @@ from bench.stacks import fresh_stack
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 
-KNOBS: dict[str, dict[str, dict[str, Any]]] = {
+KNOBS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "lane: driver": {"spark": {"lane": "driver"}},
-    "max_changes_per_batch: 20000": {"spark": {"max_changes_per_batch": 20_000}},
-    "max_changes_per_batch: 2000000": {"spark": {"max_changes_per_batch": 2_000_000}},
-    "max_megabytes_per_batch: 16": {"spark": {"max_megabytes_per_batch": 16}},
-    "max_megabytes_per_batch: 256": {"spark": {"max_megabytes_per_batch": 256}},
-    "parallel_tables: 1": {"spark": {"parallel_tables": 1}},
-    "parallel_tables: 4": {"spark": {"parallel_tables": 4}},
-    "master: local[1]": {"spark": {"master": "local[1]"}},
-    "master: local[4]": {"spark": {"master": "local[4]"}},
-    "sync: false": {"lake": {"sync": False}},
+    "lane: driver": {"lane": "driver"},
+    "max_changes_per_batch: 20000": {"max_changes_per_batch": 20_000},
+    "max_changes_per_batch: 2000000": {"max_changes_per_batch": 2_000_000},
+    "max_megabytes_per_batch: 16": {"max_megabytes_per_batch": 16},
+    "max_megabytes_per_batch: 256": {"max_megabytes_per_batch": 256},
+    "parallel_tables: 1": {"parallel_tables": 1},
+    "parallel_tables: 4": {"parallel_tables": 4},
+    "master: local[1]": {"master": "local[1]"},
+    "master: local[4]": {"master": "local[4]"},
+    "sync: false": {"sync": False},
 }
-"""What the pipeline file says, by section."""
+"""What :func:`bench.drains.pipeline` writes into the file."""
 
 
 def main() -> None:
@@ -70,15 +68,11 @@ def main() -> None:
     result_file.write(given, "knobs", took=took)
 
 
-def drained(stack: Stack, at: Path, knob: dict[str, dict[str, Any]]) -> tuple[Spent, int]:
+def drained(stack: Stack, at: Path, knob: dict[str, Any]) -> tuple[Spent, int]:
     """A job from its start to its end, and how many batches it took."""
     at.mkdir(parents=True)
     file = at / "b.yaml"
-    pipeline(stack, file, at, None)
-    content = yaml.safe_load(file.read_text())
-    for section, settings in knob.items():
-        content[section] = {**(content.get(section) or {}), **settings}
-    file.write_text(yaml.safe_dump(content))
+    pipeline(stack, file, at, None, **knob)
     run = [sys.executable, "-m", "ingest", "run", str(file), "--once", "--log", f"{at}/spark.log"]
     spent = by_command(run, at, {"INGEST_HOME": str(stack.home)})
     newest = Ledger(str(at)).last()

@@ -170,14 +170,13 @@ class Workload:
         return self.rows - gone + new, {k: row for k, row in touched.items() if row is not None}
 
 
-def rows_in_order(table: Path, more: Sequence[str] = ()) -> pa.Table:
-    """A table's :data:`COLUMNS`, and ``more`` of its, by key."""
-    sql = f"SELECT {', '.join((*COLUMNS, *more))} FROM rows ORDER BY id"
-    read = QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all()
-    found, schema = pa.table(read), arrow_schema()
-    for name in more:
-        schema = schema.append(found.schema.field(name))
-    return found.cast(schema)  # from views of texts, which Arrow cannot filter
+def rows_in_order(table: Path, names: Sequence[str] = COLUMNS) -> pa.Table:
+    """These columns of a table, by key."""
+    sql = f"SELECT {', '.join(names)} FROM rows ORDER BY id"
+    found = pa.table(QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all())
+    known = {field.name: field for field in arrow_schema()}
+    fields = [known.get(name, found.schema.field(name)) for name in names]
+    return found.cast(pa.schema(fields))  # from views of texts, which Arrow cannot filter
 
 
 def _plain(key: int) -> dict[str, Any]:

@@ -79,8 +79,7 @@ class KeptRows:
 @dataclass(frozen=True)
 class StepPieces:
     """One step of them. ``where``: which rows are of it; None: all. ``bytes``: of pieces that have such; ``read``: of all that are opened
-    to find them. ``keys``: numbers between which each key's first column is, where
-    that is a whole number.
+    to find them. ``keys``: numbers between which each key's first column is, where that is a whole number.
     """
 
     step: Step

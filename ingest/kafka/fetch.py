@@ -83,9 +83,9 @@ class Fetcher:
     def records(
         self, ranges: Ranges, enough: Event | None = None, keyed: Collection[str] = ()
     ) -> Iterator[dict[Place, pa.Table]]:
-        """All records of these half-open ranges, some at a time, with :data:`RECORDS`, and ``key binary``
-        in the topics of ``keyed``; each partition's in their order, and then a table without rows: all of it has come. ``enough``: when it is set, what has come is handed over,
-        and no more is fetched. Raises :class:`FetchError`.
+        """All records of these half-open ranges, some at a time, with :data:`RECORDS`, and ``key binary`` in the topics of
+        ``keyed``; each partition's in their order, and then a table without rows: all of it has come. ``enough``: when it is
+        set, what has come is handed over, and no more is fetched. Raises :class:`FetchError`.
         """
         ends = {place: end for place, (_, end) in filled(ranges).items()}
         starts = [TopicPartition(*place, ranges[place][0]) for place in sorted(ends)]

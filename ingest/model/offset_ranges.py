@@ -87,9 +87,8 @@ def reaching(
     """The same ranges up to where their partitions end, but for topics of which one would have its first records by that
     (:func:`grown`): in these a key may have moved, and a range that says so itself is to come first.
     """
-    wider = {place: (at, max(end, ends.get(place, end))) for place, (at, end) in taken.items()}
-    moved = grown(newest, wider)
-    return {place: taken[place] if place[0] in moved else wider[place] for place in taken}
+    topics = {topic for topic, _ in taken}
+    return drained(taken, topics - grown(newest, drained(taken, topics, ends)), ends)
 
 
 def records_of(ranges: Mapping[Place, tuple[int, int]]) -> int:

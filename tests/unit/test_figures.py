@@ -57,8 +57,7 @@ def batch(number, changes):
 
 
 def run_of(name, file):
-    ((case, run),) = taken(BY_NAME[name], json.loads(file.read_text())).items()
-    return case, run
+    return taken(BY_NAME[name], json.loads(file.read_text()))
 
 
 def test_a_file_becomes_the_case_that_it_is_a_run_of(tmp_path):

@@ -198,9 +198,8 @@ class DeltaRsTable:
         said = {**info, "readVersion": self.state.version}
         if note:
             said["userMetadata"] = note
-        txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
         own = self.state.version + 1
-        done = work.commit([{"commitInfo": said}, {"txn": txn}, *actions])
+        done = work.commit([{"commitInfo": said}, _marked(app_id, version), *actions])
         self._newest()
         if not done:
             self._refuse_succeeded(app_id, version)
@@ -271,9 +270,7 @@ class DeltaRsTable:
 
     def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
         """See ``read_back.Written``."""
-        app_id, version = marker
-        txn = {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}
-        said = [{"txn": txn}, *({"add": add} for add in files)]
+        said = [_marked(*marker), *({"add": add} for add in files)]
         # Spark makes one at its own commits alone, and may never meet the number for it beside ours.
         self._checkpoint_when_due()
         self._commit_alone(of, statistics_commit.OPERATION, {"predicate": "[]"}, said)
@@ -328,6 +325,10 @@ class DeltaRsTable:
             self._checkpoints = max(0, state.version - 1) // CHECKPOINT_EVERY
         self._state = state
         return state
+
+
+def _marked(app_id: str, version: int) -> Action:
+    return {"txn": {"appId": app_id, "version": version, "lastUpdated": delta_log.now_ms()}}
 
 
 def within_reach(table: SparkTable, lake: str, term: int = 0) -> DeltaRsTable | None:

@@ -233,18 +233,23 @@ class TableState:
 
 
 def _may_hold(one: LiveFile, numbers: pa.ChunkedArray | None, column: str) -> bool:
-    low, high = one.range(column)
-    if numbers is None or not isinstance(low, int) or not isinstance(high, int):
+    known = _whole_numbers(one, column)
+    if numbers is None or known is None:
         return True
+    low, high = known
     return bool(
         pc.any(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))).as_py()
     )
 
 
 def _may_meet(one: LiveFile, column: str, keys: tuple[int, int]) -> bool:
+    known = _whole_numbers(one, column)
+    return known is None or (known[0] <= keys[1] and known[1] >= keys[0])
+
+
+def _whole_numbers(one: LiveFile, column: str) -> tuple[int, int] | None:
     low, high = one.range(column)
-    known = isinstance(low, int) and isinstance(high, int)
-    return not known or (low <= keys[1] and high >= keys[0])
+    return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
 
 def _plain(row: Mapping[str, Any]) -> Action:

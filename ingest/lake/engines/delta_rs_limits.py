@@ -23,7 +23,7 @@ WRITABLE = frozenset(
 )
 """Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
 
-APPROXIMATE = ("float", "double")
+_APPROXIMATE = ("float", "double")
 """As a key: to delta-rs and Arrow the zero below zero is another number than zero, to MySQL and Spark it is not."""
 
 
@@ -38,7 +38,7 @@ def refusal(facts: MergeFacts) -> str | None:
         return reasons.OUT_OF_REACH.of()
     if unknown:
         return reasons.UNKNOWN_FEATURE.of(features=", ".join(unknown))
-    if any(kind in APPROXIMATE for kind in facts.key):
+    if is_approximate(facts.key):
         return reasons.FLOAT_KEY.of()
     if facts.replaces:
         return reasons.TAKEN_AGAIN.of()
@@ -51,6 +51,11 @@ def refusal(facts: MergeFacts) -> str | None:
     if facts.table_bytes > MAX_TABLE:
         return reasons.LARGE_TABLE.of(size=f"{facts.table_bytes / 2**30:,.1f}")
     return None
+
+
+def is_approximate(key: tuple[str, ...]) -> bool:
+    """True for a key whose equality only Spark knows as MySQL does."""
+    return any(kind in _APPROXIMATE for kind in key)
 
 
 _ORDERED = ("tinyint", "smallint", "int", "bigint")

@@ -21,7 +21,7 @@ from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
-from ingest.lake.engines.delta_rs_limits import APPROXIMATE, may_prune
+from ingest.lake.engines.delta_rs_limits import is_approximate, may_prune
 from ingest.lake.engines.engine_choice import Candidate, Choice, MergeFacts
 from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.schema.evolution import Profile
@@ -63,7 +63,7 @@ class MergeSource:
     def winning(self, key: Mapping[str, str], session: SparkSession) -> DataFrame:
         """One source row per key. ``key``: as ``Merge.key``; ``session``: of rows that are in the driver."""
         names = tuple(key)
-        if any(kind in APPROXIMATE for kind in key.values()):
+        if is_approximate(tuple(key.values())):
             return self._aggregated(names)
         if self.rows is not None:
             return frame_of(winning_rows.winners(self.rows, names), session)
@@ -79,14 +79,14 @@ class MergeSource:
             return winning_rows.key_range(self.rows, tuple(key))
         return self.pieces.keys if self.pieces is not None else None
 
-    def _aggregated(self, key: tuple[str, ...]) -> DataFrame:
-        return mirror_rows.mirror_source(dedup.winners(self.changes(), key))
-
     def winners(self, key: tuple[str, ...]) -> pa.Table:
-        """The same in the driver."""
+        """One source row per key, in the driver."""
         if self.rows is not None:
             return winning_rows.winners(self.rows, key)
         return self._aggregated(key).toArrow()
+
+    def _aggregated(self, key: tuple[str, ...]) -> DataFrame:
+        return mirror_rows.mirror_source(dedup.winners(self.changes(), key))
 
     @cached_property
     def net(self) -> DataFrame:

@@ -68,17 +68,20 @@ def test_spark_passes_files_over_and_none_that_holds_a_row(spark, sparked):
     assert fewer > len(asked) // 2
 
 
-def test_a_commit_of_spark_s_that_was_not_read_back_is_when_it_is_made_again(
-    spark, tmp_path, monkeypatch
-):
-    """The job dies between the two; the next one makes the batch again."""
+@pytest.fixture
+def unread(spark, tmp_path, monkeypatch):
+    """A lake whose job has died between a commit of Spark's and reading it back."""
     held = [tables.Column("c", "BIT(1)", "boolean", ["true"] * tables.ROWS)]
     lake = tables.SparkLake(spark, tmp_path, held)
     with monkeypatch.context() as dying:
         dying.setattr(read_back, "put_right", lambda *_: False)
         lake.append(tables.values(held, 0))
-    made = tables.Made(tmp_path / "t", held)
-    asked = drawn(held, random.Random(1), values=1)
+    return lake, tables.Made(tmp_path / "t", held), drawn(held, random.Random(1), values=1)
+
+
+def test_a_commit_of_spark_s_that_was_not_read_back_is_when_it_is_made_again(unread):
+    """The next job makes the batch again."""
+    lake, made, asked = unread
     assert differences(made, asked, ["pyarrow"]), "the mutant is not met"
     lake.committer = Committer(1)
     lake.again()
@@ -89,16 +92,9 @@ def test_a_commit_of_spark_s_that_was_not_read_back_is_when_it_is_made_again(
     assert lake.table.version() == version
 
 
-def test_what_a_job_has_not_read_back_its_successor_does_though_its_fence_came_between(
-    spark, tmp_path, monkeypatch
-):
-    held = [tables.Column("c", "BIT(1)", "boolean", ["true"] * tables.ROWS)]
-    lake = tables.SparkLake(spark, tmp_path, held)
-    with monkeypatch.context() as dying:
-        dying.setattr(read_back, "put_right", lambda *_: False)
-        lake.append(tables.values(held, 0))
+def test_what_a_job_has_not_read_back_its_successor_does_though_its_fence_came_between(unread):
+    lake, made, asked = unread
     lake.committer = Committer(2)
     lake.committer.fence(lake.table, tables.APP)
     lake.again()
-    made = tables.Made(tmp_path / "t", held)
-    assert differences(made, drawn(held, random.Random(1), values=1), ["pyarrow"]) == []
+    assert differences(made, asked, ["pyarrow"]) == []
