@@ -86,7 +86,12 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
     parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
-    parser.add_argument("--warm", type=float, default=30, help="seconds before them")
+    parser.add_argument(
+        "--warm",
+        type=float,
+        default=75,
+        help="seconds before them: half a minute after a start the job rehearses (`job/rehearsal.py`)",
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     measured: dict[str, Callable[[list[Side], argparse.Namespace], Rounds]] = {

@@ -64,7 +64,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, 
     for who in LANES:
         print(f"the snapshot into the lake of {who} …", flush=True)
         drain(stack, folder / who, who, tables, 0)
-    count = (given.batches + WARM) * sum(given.sizes) + given.most
+    # A job has taken some more by the time that it has stopped.
+    count = 2 * (given.batches + WARM) * sum(given.sizes) + given.most
     print(f"filling Kafka: {count:,} changes …", flush=True)
     change(stack, tables, given.rows, count, 10)
     first = folder / "first"

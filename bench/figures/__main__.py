@@ -54,11 +54,12 @@ def main() -> None:
 
 def take(file: Path, name: str, folder: Path) -> str:
     """Put a benchmark's figures in the place of those that the question had; says what was put. Raises ``Unfit``."""
-    case, run = taken(BY_NAME[name], json.loads(file.read_text(encoding="utf-8")))
+    found = taken(BY_NAME[name], json.loads(file.read_text(encoding="utf-8")))
     is_new = not (folder / f"{name}.json").exists()
     before = {} if is_new else load(name, folder).runs
-    saved = save(Result(question=name, runs={**before, case: run}), folder)
-    return f"{saved.name}: {case}, measured {run.at} at {run.commit or 'an unknown commit'}"
+    saved = save(Result(question=name, runs={**before, **found}), folder)
+    run, cases = next(iter(found.values())), ", ".join(found)
+    return f"{saved.name}: {cases}, measured {run.at} at {run.commit or 'an unknown commit'}"
 
 
 def draw(found: dict[str, Result]) -> None:

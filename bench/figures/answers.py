@@ -74,6 +74,16 @@ def lanes(found: Result) -> str:
     )
 
 
+def sizes(found: Result) -> str:
+    small, large = (
+        found.of(name, "ingest_tasks", "of_driver") for name in ("100 changes", "100,000 changes")
+    )
+    return (
+        f"of 100 changes a batch takes {small:.1f} times as long in Spark's tasks as in the driver, of 100,000 "
+        f"{large:.1f} times; Spark's own MERGE plans for seconds"
+    )
+
+
 def starts(found: Result) -> str:
     kept, cold = (found.of("a start", who, "seconds") for who in ("with", "without"))
     part = found.of("a start", "with", "seconds_of_without")

@@ -17,6 +17,10 @@ _LANES = {
     "ingest_tasks": "read in Spark's tasks",
     "ingest_spark": "the same, merged by Spark",
 }
+_SIZES = {
+    **{f"{size:,} changes": f"{size:,}" for size in (100, 1000, 10_000, 100_000)},
+    "all that is left": "rest",
+}
 
 QUESTIONS = (
     Question(
@@ -342,6 +346,26 @@ QUESTIONS = (
             Bars("with a column for each table in its middle", "with a DDL per table", "seconds"),
         ),
         unit="s",
+        ours=frozenset(_LANES),
+    ),
+    Question(
+        "P11",
+        "p11-sizes-of-batches",
+        "Which lane is right for which size of a batch?",
+        answers.sizes,
+        tuple(
+            Case(name, "lanes", {"tables": 10, "rows": 50_000, "size": size}, _LANES, "")
+            for name, size in _SIZES.items()
+        ),
+        (
+            Column("Changes a batch", "changes", 0),
+            Column("Seconds", "seconds", 2),
+            Column("CPU seconds", "cpu", 2),
+            Column("Changes a second", "changes_a_second", 0),
+            Column("Times the driver's seconds", "of_driver", 1),
+        ),
+        "seconds, as times of the driver's (shorter is better)",
+        tuple(Bars(name, name, "of_driver", "seconds", "s") for name in _SIZES),
         ours=frozenset(_LANES),
     ),
 )

@@ -24,14 +24,29 @@ class Unfit(Exception):
     """A file does not answer the question; the text says why."""
 
 
-def taken(question: Question, written: Written) -> tuple[str, Run]:
-    """The case that a file is a run of, and its figures. Raises ``Unfit``."""
-    why = list[str]()
+def taken(question: Question, written: Written) -> dict[str, Run]:
+    """By case: those that a file is a run of, and their figures. Raises ``Unfit`` where it is none of any."""
+    found, why = dict[str, Run](), list[str]()
     for case in question.cases:
-        if not (against := _against(case, written)):
-            return case.name, _run(question, case, written)
-        why += [f"{case.name}: {one}" for one in against]
-    raise Unfit(f"no run of {question.name}: " + "; ".join(why))
+        for one in _apart(written):
+            if against := _against(case, one):
+                why += [f"{case.name}: {reason}" for reason in against]
+            else:
+                found[case.name] = _run(question, case, one)
+    if not found:
+        raise Unfit(f"no run of {question.name}: " + "; ".join(why))
+    return found
+
+
+def _apart(written: Written) -> list[Written]:
+    """A file of several sizes as one file for each. The largest is what was left, however much."""
+    if written.get("bench") != "lanes":
+        return [written]
+    names = {f"{written['most']:,}": "rest"}
+    return [
+        {**written, "size": names.get(size, size), "took": took}
+        for size, took in written["took"].items()
+    ]
 
 
 def _against(case: Case, written: Written) -> list[str]:
@@ -98,7 +113,7 @@ def _short(value: float) -> float:
 
 
 _FOUND = {"bench", "commit", "machine", "at", "took", "found", "windows", "again", "firsts"}
-_FOUND |= {"beside_young"}
+_FOUND |= {"beside_young", "size"}
 """What a file says beside the options that were asked for."""
 
 
@@ -196,6 +211,21 @@ def _idle(written: Written) -> Rounds:
     return _columns(("seconds", "cpu"), written["took"])
 
 
+def _lanes(written: Written) -> Rounds:
+    found = _columns(("changes", "seconds", "cpu"), written["took"])
+    driver = median(found["ingest_driver"]["seconds"])
+    return {
+        who: {
+            **of,
+            "changes_a_second": [
+                many / one for many, one in zip(of["changes"], of["seconds"], strict=True)
+            ],
+            "of_driver": [one / driver for one in of["seconds"]],
+        }
+        for who, of in found.items()
+    }
+
+
 def _starts(written: Written) -> Rounds:
     return {
         who: {"seconds": [one["wall"] for one in of], "cpu": [one["cpu"] for one in of]}
@@ -210,6 +240,7 @@ _ROUNDS: dict[str, Callable[[Written], Rounds]] = {
     "end_to_end": _end_to_end,
     "layout": _layout,
     "idle": _idle,
+    "lanes": _lanes,
     "starts": _starts,
 }
 """By benchmark: its figures, out of the form that it writes them in."""

@@ -1,1 +1,3 @@
-"""Plain records read in the driver, by Arrow and without Spark: JSON to typed rows, and what they mean for their table."""
+"""Plain records read by Arrow, in the driver and in Spark's tasks: JSON to typed rows, what they mean for their table, and a table's changes
+of one batch, cut into steps.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ingest.changes.table_batch import TableBatch
+from ingest.arrow.table_batch import TableBatch
 from ingest.model.manifest import TableState
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId

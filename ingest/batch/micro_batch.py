@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.arrow.table_batch import TableBatch
 from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.between_stages import Decided, Done
@@ -29,7 +30,6 @@ from ingest.batch.table_definitions import Definitions, InForce
 from ingest.batch.topic_end import Awaited
 from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
-from ingest.changes.table_batch import TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Log, Schemas
 from ingest.lake.delta.commit import Committer, Identity

@@ -14,11 +14,11 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.arrow.kept_rows import KeptRows
 from ingest.arrow.source_rows import SourceRows
 from ingest.batch.stage_times import Stopwatch
 from ingest.changes import dedup
 from ingest.changes.batch_facts import Counts
-from ingest.changes.kept_rows import KeptRows
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log, Ranges
 from ingest.lake.quarantine.held_back import HeldBack

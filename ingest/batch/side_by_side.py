@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
+from ingest.arrow.table_batch import TableBatch
 from ingest.batch.table_applier import Applier, Work
-from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.delta_log import TornCommitError
 from ingest.model import reasons
 from ingest.model.errors import IngestError, of_table

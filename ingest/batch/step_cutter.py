@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ingest.arrow import carried_rows, table_batch
+from ingest.arrow.kept_rows import KeptRows, StepPieces
 from ingest.arrow.source_rows import SourceRows
+from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
-from ingest.changes import dedup, restarted_snapshots, row_images, table_batch
-from ingest.changes.kept_rows import KeptRows, StepPieces
-from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
+from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import Entry, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.schema import carried
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Step, TableFacts, steps
@@ -69,9 +71,10 @@ class StepCutter:
         state = states.get(str(found.table))
         cut = steps(found, catalog, state.position if state else None)
         cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
+        carries = carried.between(cut, self.pipeline.lake.profile)
         if isinstance(rows, KeptRows):
-            return TableBatch(found, [*rows.cut(cut)])
-        pairs = zip(cut, rows.cut(cut), strict=True)
+            return TableBatch(found, [*rows.cut(cut, carries)])
+        pairs = zip(cut, carried_rows.joined(rows.cut(cut), carries), strict=True)
         return TableBatch(
             found, [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
         )

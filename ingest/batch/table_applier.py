@@ -10,33 +10,31 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pyspark.sql import Column, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
+from ingest.arrow.kept_rows import StepPieces
+from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
 from ingest.batch.job_descriptions import described
 from ingest.batch.row_fates import Was, another
+from ingest.batch.table_columns import TableColumns
 from ingest.changes import row_images
-from ingest.changes.kept_rows import StepPieces
 from ingest.changes.restarted_snapshots import Cleanup
-from ingest.changes.table_batch import StepBatch, StepRows, TableBatch
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import other_writers
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
-from ingest.lake.delta.spark_table import Description, SparkTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
-from ingest.model.names import RESERVED_COLUMN, Role, app_id, numbered, quoted
+from ingest.model.names import Role, app_id, numbered
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId, captured
-from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
-from ingest.schema.steps import Applied, Step
-from ingest.targets.target import Target
+from ingest.schema.steps import Applied
 
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
 
@@ -65,10 +63,9 @@ class Applier:
     session: SparkSession
     committer: Committer
     _merging: Merging = field(init=False)
+    _columns: TableColumns = field(init=False)
     _local: threading.local = field(default_factory=threading.local)
     _seen: set[TableId] = field(default_factory=set)
-    _fitting: dict[TableId, tuple[SchemaVersion, tuple[str, ...]]] = field(default_factory=dict)
-    """What tables were last made to fit; a change by anybody else ends the run (``other_writers``)."""
 
     def __post_init__(self) -> None:
         wanted = self.pipeline.spark.merge_engine
@@ -76,6 +73,7 @@ class Applier:
         self._merging = Merging(
             EngineJob(self.session, self.committer, lake.path, wanted, lake.profile)
         )
+        self._columns = TableColumns(self.pipeline, self.committer, self._merging)
 
     @property
     def collects(self) -> bool:
@@ -156,7 +154,7 @@ class Applier:
         target = SparkTable(self._own_session(), self.pipeline.path(table))
         if other_writers.since(target, version).markers != {}:
             target.restore(version)
-        self._fitting.pop(table, None)
+        self._columns.forget(table)
         return target.version()
 
     def identity(self, checkpoint_id: str, table: TableId) -> str:
@@ -175,7 +173,7 @@ class Applier:
         wipe, change, fill, write = phases
         step, key = one.step, one.key
         kept_as = self.pipeline.target(table, keyed=bool(key))
-        held = None if step.void or self._fits(step, key) else target.describe()
+        held = None if step.void or self._columns.fit(step, key) else target.describe()
         was = Was(held.target, held.key) if held else None
         # Rows that come once more take the place of those of before in one commit; where none come, those go alone.
         reset = None if step.void or key or not one.applicable else step.reset
@@ -191,7 +189,7 @@ class Applier:
             reached("step_committed", wipe.batch, str(table))
         if step.void:
             return ()
-        unknown = self._evolve(target, held, step, key, kept_as, change, fill)
+        unknown = self._columns.follow(target, held, step, key, kept_as, change, fill)
         if not one.applicable:
             return unknown
         columns = [column.name for column in step.version.followed]
@@ -203,72 +201,6 @@ class Applier:
         self._merging.merge(Merge(target, kept_as, source, columns, typed_key, write, replaced))
         reached("step_committed", write.batch, str(table))
         return unknown
-
-    def _fits(self, step: Step, key: tuple[str, ...]) -> bool:
-        version = self._readable(step.version)
-        return self._fitting.get(version.table) == (version, key)
-
-    def _evolve(
-        self,
-        target: SparkTable,
-        held: Description | None,
-        step: Step,
-        key: tuple[str, ...],
-        kept_as: Target,
-        change: Identity,
-        fill: Identity,
-    ) -> tuple[str, ...]:
-        """Bring the table to the step's schema; returns what only MySQL knows of it. ``held``: the table as it is; None
-        where it is known to fit.
-
-        After a crash the columns may be there and the values not, so what existing rows get in new
-        columns is decided from the two schema versions, not from the lake's columns.
-        """
-        version = self._readable(step.version)
-        known: evolution.Plan = evolution.Nothing()
-        if step.previous and step.previous.columns:
-            known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
-        now = self._merging.handle(target)
-        if held and not self.committer.holds(now, change):
-            self._change(target, held, step, key, kept_as, change)
-        if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:
-            self._fitting[version.table] = (version, key)
-        if isinstance(known, evolution.InPlace) and known.defaults:
-            delta = {column.name: column.delta for column in known.columns}
-            values: dict[str, str | Column] = {
-                quoted(name): F.lit(text).cast(delta[name]) for name, text in known.defaults
-            }
-            older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
-            self.committer.once(target, fill, lambda: target.delta().update(older, values))
-        moved = (f"the rows that came with {step.moved}",) if step.moved else ()
-        return (*moved, *known.unknown)
-
-    def _change(
-        self,
-        target: SparkTable,
-        held: Description,
-        step: Step,
-        key: tuple[str, ...],
-        kept_as: Target,
-        identity: Identity,
-    ) -> None:
-        """What the table's own columns need, in one commit."""
-        decision = self._plan(evolution.Held(held.columns, held.multiset), step, key)
-        if held.key != key:
-            target.set_key(key)
-        if another(kept_as, Was(held.target, held.key)):
-            target.set_target(kept_as)
-        if isinstance(decision, evolution.Rewrite):
-            rewrite = decision.columns
-            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, held))
-        elif isinstance(decision, evolution.InPlace):
-            change = decision
-            self.committer.once(target, identity, lambda: target.change_columns(change, held))
-
-    def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
-        before = step.previous.columns if step.previous else ()
-        profile = self.pipeline.lake.profile
-        return evolution.plan(held, step.version, before, keyed=bool(key), profile=profile)
 
     def _readable(self, version: SchemaVersion) -> SchemaVersion:
         return admitted(version, self.pipeline.lake.profile)

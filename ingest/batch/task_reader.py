@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ingest.arrow.gathered import Gathered
+from ingest.arrow.kept_rows import KeptPiece, KeptRows, opened
 from ingest.arrow.pieces import Before, Odd, Piece, Read
 from ingest.batch import in_task
 from ingest.batch.arrow_reader import MAX_BYTES
@@ -32,7 +33,6 @@ from ingest.batch.record_reader import Reading
 from ingest.batch.shares import Share, contiguous, shared
 from ingest.changes.arrow_frames import mapped
 from ingest.changes.kept_frames import free, keep
-from ingest.changes.kept_rows import KeptPiece, KeptRows, opened
 from ingest.kafka.ports import Log
 from ingest.model import reasons
 from ingest.model.epochs import Epoch
@@ -140,9 +140,9 @@ def _kept_rows(
             for row in rows
             if (one := row.piece)
         ]
-        schemas = {row.piece.layout: from_arrow_schema(row.types) for row in rows if row.piece}
+        types = {row.piece.layout: row.types for row in rows if row.piece and row.types}
         of_table = frame.filter((F.col("topic") == topic) & F.col("layout").isNotNull())
-        found[layouts.table] = KeptRows(of_table.select("layout", "rows"), pieces, schemas)
+        found[layouts.table] = KeptRows(of_table.select("layout", "rows"), pieces, types)
     return found
 
 

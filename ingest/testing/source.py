@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from ingest.model.position import PART_WRITE, Position
@@ -100,6 +101,7 @@ class Table:
         """Name to type, as it was declared; of the key, never NULL."""
         self.columns = {one: described(one, kind) for one, kind in self.kinds.items()}
         """Name to what the schema-change topic says of it."""
+        self._defaults: Values = {}
         self._rows: list[Values] = []
         for row in rows:
             self._add(self._row(row))
@@ -135,7 +137,7 @@ class Table:
 
     def insert(self, **values: Any) -> None:
         """A new row. ``values``: by column name (:func:`ingest.testing.column_value.column_value`); a column that is
-        not named is NULL. Raises ``ValueError`` for a key that is there.
+        not named has its default, or NULL. Raises ``ValueError`` for a key that is there.
         """
         row = self._row(values)
         self._add(row)
@@ -177,24 +179,42 @@ class Table:
         self._rows.clear()
         self._write("t", self.source._next())
 
-    def add_column(self, name: str, kind: str) -> None:
-        """ALTER TABLE … ADD. ``kind``: as :meth:`Source.table` takes it, of a column that can be NULL, which it is in
-        every row; else ``ValueError``.
+    def add_column(self, name: str, kind: str, default: Any = None) -> None:
+        """ALTER TABLE … ADD. ``kind``: as :meth:`Source.table` takes it. ``default``: a number or a text that the statement names, which
+        each row has from here on; None: there is none, and each row has NULL. Raises ``ValueError`` for a column that is there, or
+        that is NOT NULL and has no default.
         """
         column = described(name, kind)
-        if not column["optional"] or name in self.columns:
+        if name in self.columns or (default is None and not column["optional"]):
             raise ValueError(
                 f"{self.name}: {name} {kind} cannot be added without a default, or is there"
             )
+        said = "" if default is None else f" DEFAULT {_literal(default)}"
         self.columns[name], self.kinds[name] = column, kind
-        self._rows = [{**row, name: null(kind)} for row in self._rows]
-        self._define(f"ALTER TABLE {self._quoted} ADD `{name}` {kind}")
+        held = null(kind) if default is None else self.value(name, default)
+        self._defaults[name] = held
+        self._rows = [{**row, name: held} for row in self._rows]
+        self._define(f"ALTER TABLE {self._quoted} ADD `{name}` {kind}{said}")
+
+    def rename_column(self, name: str, new: str) -> None:
+        """ALTER TABLE … RENAME COLUMN. Raises ``ValueError`` for a column of the key, for none, and for a name that is there."""
+        if name in self.key or name not in self.columns or new in self.columns:
+            raise ValueError(f"{self.name}: {name} is of the key or not there, or {new} is there")
+        names = {one: new if one == name else one for one in self.columns}
+        self.columns = {
+            names[one]: held | {"name": names[one]} for one, held in self.columns.items()
+        }
+        self.kinds = {names[one]: kind for one, kind in self.kinds.items()}
+        self._defaults = {names[one]: held for one, held in self._defaults.items()}
+        self._rows = [{names[one]: value for one, value in row.items()} for row in self._rows]
+        self._define(f"ALTER TABLE {self._quoted} RENAME COLUMN `{name}` TO `{new}`")
 
     def drop_column(self, name: str) -> None:
         """ALTER TABLE … DROP. Raises ``ValueError`` for a column of the key, or none."""
         if name in self.key or name not in self.columns:
             raise ValueError(f"{self.name}: {name} is of the key, or is not there")
         del self.columns[name], self.kinds[name]
+        self._defaults.pop(name, None)
         self._rows = [{one: row[one] for one in self.columns} for row in self._rows]
         self._define(f"ALTER TABLE {self._quoted} DROP `{name}`")
 
@@ -248,7 +268,8 @@ class Table:
 
     def _row(self, given: Mapping[str, Any]) -> Values:
         values = {name: self.value(name, one) for name, one in given.items()}
-        return {name: values.get(name) or self.value(name, None) for name in self.columns}
+        unnamed = self._defaults
+        return {n: values.get(n) or unnamed.get(n) or self.value(n, None) for n in self.columns}
 
     def _key_values(self, row: Values) -> tuple[Value, ...]:
         return tuple(row[one] for one in self.key)
@@ -273,6 +294,13 @@ class Table:
         parts = key if isinstance(key, tuple) else (key,)
         wanted = tuple(self.value(name, one) for name, one in zip(self.key, parts, strict=True))
         return [at for at, row in enumerate(self._rows) if self._key_values(row) == wanted]
+
+
+def _literal(value: float | Decimal | str) -> str:
+    """A constant of a statement."""
+    if not isinstance(value, str):
+        return f"{value}"
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _json(row: Values | None, read: bool) -> dict[str, Any] | None:

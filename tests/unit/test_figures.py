@@ -57,7 +57,8 @@ def batch(number, changes):
 
 
 def run_of(name, file):
-    return taken(BY_NAME[name], json.loads(file.read_text()))
+    ((case, run),) = taken(BY_NAME[name], json.loads(file.read_text())).items()
+    return case, run
 
 
 def test_a_file_becomes_the_case_that_it_is_a_run_of(tmp_path):
@@ -72,6 +73,21 @@ def test_a_file_becomes_the_case_that_it_is_a_run_of(tmp_path):
     assert run.machine == result_file.machine()
     case, _ = run_of("P2", merges(tmp_path, rows=10_000_000))
     assert case == "ten million rows"
+
+
+def test_a_file_of_several_sizes_is_a_run_of_each_and_the_last_is_what_was_left(tmp_path):
+    sizes = ["100", "1,000", "10,000", "100,000", "2,000,000"]
+    of = {
+        "ingest_driver": [(90, 0.5, 1.0)],
+        "ingest_tasks": [(90, 1.0, 1.5)],
+        "ingest_spark": [(90, 5.0, 9.0)],
+    }
+    asked = {"tables": 10, "rows": 50_000, "sizes": [100, 1000], "batches": 4, "most": 2_000_000}
+    file = written(tmp_path, "lanes", asked, took=dict.fromkeys(sizes, of))
+    found = taken(BY_NAME["P11"], json.loads(file.read_text()))
+    assert [*found] == [case.name for case in BY_NAME["P11"].cases]
+    assert found["all that is left"].medians["ingest_tasks"]["of_driver"] == 2.0
+    assert found["100 changes"].medians["ingest_spark"]["changes_a_second"] == 18.0
 
 
 def test_the_command_names_all_that_was_asked(tmp_path):
@@ -209,7 +225,7 @@ def test_every_option_that_a_question_asks_for_is_one_of_its_benchmark():
         text = (ROOT / "bench" / f"{case.bench}.py").read_text()
         text += shared if "parser_of(" in text else ""
         for name in case.asked:
-            assert re.search(rf'"--{name}"', text), (case.bench, name)
+            assert re.search(rf'"--{name}s?"', text), (case.bench, name)  # of several sizes, one
 
 
 def test_results_that_were_measured_have_the_medians_of_their_rounds():

@@ -41,7 +41,7 @@ COMPRESSION = WriterProperties(
 """A file of 125,000 rows of the benchmark's table: 0.35 MB, where Snappy and dictionaries of a megabyte make 2.3, in
 less time: columns that hardly repeat are not made a dictionary of."""
 
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 _VECTORS = "deletion_vector_"
 """How names of files begin that hold deletion vectors."""
@@ -151,7 +151,7 @@ class DeltaRsTable:
                 target_alias="t",
                 streamed_exec=not prune,
                 writer_properties=COMPRESSION,
-                post_commithook_properties=_NO_HOOKS,
+                post_commithook_properties=NO_HOOKS,
             )
             if plan.delete_when:
                 merger = merger.when_matched_delete(plan.delete_when)
@@ -248,25 +248,37 @@ class DeltaRsTable:
         state = self.state
         if kept.items() <= state.configuration.items():
             return
-        self._describe(
-            {**state.metadata, "configuration": {**state.configuration, **kept}},
+        self.describe(
+            {"configuration": {**state.configuration, **kept}},
             "SET TBLPROPERTIES",
             {"properties": json.dumps(kept)},
         )
 
-    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """Have the table have these fields (Delta's JSON), by a commit of its metadata alone; none where it has them. What
-        existing rows hold there is NULL. Raises :class:`ForeignCommitError`.
+    def describe(
+        self,
+        changed: Action,
+        operation: str,
+        parameters: Mapping[str, str],
+        *,
+        marked: bool = False,
+    ) -> None:
+        """Its metadata with these parts changed, as a commit that brings no rows. ``marked``: it carries the identity that stands. Raises
+        :class:`ForeignCommitError`, and :class:`LeaseLostError` as :meth:`append` does.
         """
-        self.version()
-        schema = json.loads(self.state.metadata["schemaString"])
-        there = {field["name"] for field in schema["fields"]}
-        new = [field for field in fields if field["name"] not in there]
-        if new:
-            wider = {**schema, "fields": [*schema["fields"], *new]}
-            said = json.dumps([{"column": field} for field in new])
-            metadata = {**self.state.metadata, "schemaString": json.dumps(wider)}
-            self._describe(metadata, "ADD COLUMNS", {"columns": said})
+        said, note = list[Action](), ""
+        if marked:
+            assert self._identity is not None
+            app_id, version, note = self._identity
+            self._refuse_succeeded(app_id, version)
+            said.append(_marked(app_id, version))
+        metadata = {"metaData": {**self.state.metadata, **changed}}
+        done = self._commit_alone(
+            self.state.version, operation, parameters, [*said, metadata], note
+        )
+        if not done:
+            raise ForeignCommitError(
+                self.path, Foreign(self.version(), "a commit at the same time")
+            )
 
     def restate(self, of: int, files: Sequence[Action], marker: tuple[str, int]) -> None:
         """See ``read_back.Written``."""
@@ -275,23 +287,21 @@ class DeltaRsTable:
         self._checkpoint_when_due()
         self._commit_alone(of, statistics_commit.OPERATION, {"predicate": "[]"}, said)
 
-    def _describe(self, metadata: Action, operation: str, parameters: Mapping[str, str]) -> None:
-        done = self._commit_alone(
-            self.state.version, operation, parameters, [{"metaData": metadata}]
-        )
-        if not done:
-            raise ForeignCommitError(
-                self.path, Foreign(self.version(), "a commit at the same time")
-            )
-
     def _commit_alone(
-        self, of: int, operation: str, parameters: Mapping[str, str], actions: Sequence[Action]
+        self,
+        of: int,
+        operation: str,
+        parameters: Mapping[str, str],
+        actions: Sequence[Action],
+        note: str = "",
     ) -> bool:
         """A commit that brings no rows, as the very next version after ``of``: delta-rs itself would put it behind what a successor has
         committed. False where there is one.
         """
         now = delta_log.now_ms()
         info = {"timestamp": now, "operation": operation, "operationParameters": parameters}
+        if note:
+            info["userMetadata"] = note
         done = delta_log.write(self.folder, of + 1, [{"commitInfo": info}, *actions])
         self._newest()
         return done
@@ -371,5 +381,5 @@ def write_new(work: Scratch, rows: Any, how: WriterProperties = COMPRESSION) -> 
         rows,
         mode="append",
         writer_properties=how,
-        post_commithook_properties=_NO_HOOKS,
+        post_commithook_properties=NO_HOOKS,
     )

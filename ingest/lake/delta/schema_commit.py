@@ -54,7 +54,7 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
         held.name(),
         held.description(),
         held.format(),
-        json.dumps(_schema(json.loads(held.schemaString()), columns)),
+        json.dumps(changed_schema(json.loads(held.schemaString()), columns)),
         held.partitionColumns(),
         held.configuration(),
         held.createdTime(),
@@ -69,7 +69,7 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
     transaction.commit(actions, operation(*schemas))
 
 
-def _schema(held: dict[str, Any], columns: Sequence[Field]) -> dict[str, Any]:
+def changed_schema(held: dict[str, Any], columns: Sequence[Field]) -> dict[str, Any]:
     """Delta's JSON of the new schema from its JSON of the old one."""
     old = {field["name"]: field for field in held["fields"]}
     fields = [_field(old.get(column.origin or ""), column) for column in columns]

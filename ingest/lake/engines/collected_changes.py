@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ingest.arrow.table_batch import StepBatch, TableBatch
 from ingest.changes import row_images
-from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.lake.engines.delta_rs_limits import MAX_BYTES
 from ingest.model.names import RESERVED_COLUMN
 from ingest.targets.target import KEYED_META

@@ -26,7 +26,7 @@ from ingest.lake.files import disk_failure
 from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN, quoted_for_delta_rs
 
-_UNKNOWN_DATA = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
+UNKNOWN_DATA = (DeltaError, pa.ArrowException, ValueError, LookupError, TypeError)
 """What delta-rs, Arrow and our own code around them raise at data that they do not know: a slow batch, not a stop. A
 lost lease and another's commit are none of these, and a full disk, of which delta-rs tells by the same errors, is told apart."""
 
@@ -91,7 +91,7 @@ class DeltaRsEngine:
         """A row that is not there to be removed is Spark's to quarantine, data that is not known Spark's to write."""
         if isinstance(failure, collected_changes.AbsentError):
             return reasons.NOT_THERE.of()
-        if isinstance(failure, _UNKNOWN_DATA) and disk_failure.found(failure) is None:
+        if isinstance(failure, UNKNOWN_DATA) and disk_failure.found(failure) is None:
             return reasons.COULD_NOT.of(words=str(failure)[:200])
         return None
 

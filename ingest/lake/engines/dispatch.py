@@ -10,6 +10,7 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines import registry
+from ingest.lake.engines.delta_rs_limits import WRITABLE
 from ingest.lake.engines.engine import Engine, EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 
@@ -38,6 +39,13 @@ class Merging:
         """The table by whichever engine is cheapest to ask: the first that reaches it."""
         handles = (engine.handle(table) for engine in self._engines.values())
         return next(handle for handle in handles if handle is not None)
+
+    def writable(self, table: SparkTable) -> DeltaRsTable | None:
+        """The table as it is now, where delta-rs reaches it and writes all of its features, whoever merges. Raises
+        :class:`TornCommitError`.
+        """
+        found = self._job.reached.now(table)
+        return found if found is not None and found.features() <= WRITABLE else None
 
     @property
     def opened(self) -> Sequence[DeltaRsTable]:

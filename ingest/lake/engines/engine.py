@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.arrow import folded_pieces, winning_rows
+from ingest.arrow.kept_rows import StepPieces
 from ingest.changes import dedup
 from ingest.changes.arrow_frames import frame_of
-from ingest.changes.kept_rows import StepPieces
 from ingest.config.spark_settings import Wanted
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ingest.lake.delta import column_commits
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, unread
 from ingest.lake.delta.spark_table import SparkTable
@@ -84,7 +85,7 @@ class Publisher:
             self._table.make_lasting(0)
 
         def append() -> None:
-            direct.add_columns(fields_json(manifest.SCHEMA)["fields"])
+            column_commits.add(direct, fields_json(manifest.SCHEMA)["fields"])
             direct.append(_row(row), _ONE_ROW)
 
         return self._committer.once(direct, identity, append)

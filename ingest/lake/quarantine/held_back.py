@@ -12,10 +12,10 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from ingest.arrow.table_batch import TableBatch
 from ingest.changes import dedup, quarantine_rows
 from ingest.changes.envelope import PLACE
 from ingest.changes.kept_frames import free, keep
-from ingest.changes.table_batch import TableBatch
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable

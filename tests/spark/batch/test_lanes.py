@@ -19,16 +19,9 @@ from ingest.model.topics import TableId
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
+from tests.support.lanes import LANES
 
 SEED = 7
-LANES = {
-    "driver": ({"lane": "driver"}, "driver"),
-    "tasks, rows to the driver": ({"lane": "spark"}, "tasks"),
-    "driver, merged by Spark": ({"lane": "driver", "merge_engine": "spark"}, "driver"),
-    "tasks, rows kept in Spark": ({"lane": "spark", "merge_engine": "spark"}, "tasks"),
-    "tasks, rows that Spark folds": ({"lane": "spark", "merge_engine": "spark"}, "tasks"),
-    "columns": ({"lane": "columns", "merge_engine": "spark"}, "columns"),
-}
 
 
 @pytest.fixture(params=LANES)

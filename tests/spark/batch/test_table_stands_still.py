@@ -12,6 +12,7 @@ from ingest.batch.side_by_side import Failures
 from ingest.batch.table_applier import Applier
 from ingest.job.stream_failure import is_everybodys
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.dispatch import Merging
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import offset_ranges
@@ -77,18 +78,32 @@ class Pair:
 
 
 @contextmanager
-def failing(failure, after=0):
-    """The sick table's part fails, after so many commits of its own."""
-    real, commits = Applier._step, []
+def failing(failure):
+    """The sick table's part fails."""
+    real = Applier._step
 
     def step(self, target, table, one, *rest):
         if str(table) == SICK:
-            if len(commits) >= after:
-                raise failure
-            commits.append(1)
+            raise failure
         return real(self, target, table, one, *rest)
 
     with patch.object(Applier, "_step", step):
+        yield
+
+
+@contextmanager
+def failing_to_merge(failure, after):
+    """The sick table's part fails at a MERGE, after so many of its own."""
+    real, merges = Merging.merge, []
+
+    def merge(self, one):
+        if one.table.path.endswith("/sick"):
+            if len(merges) >= after:
+                raise failure
+            merges.append(1)
+        real(self, one)
+
+    with patch.object(Merging, "merge", merge):
         yield
 
 
@@ -119,8 +134,8 @@ def test_what_was_committed_of_its_part_before_it_failed_is_taken_back(
     pair.sick.add_column("more", "INT")
     pair.write(3)
     held = pair.newest.tables[SICK].version
-    # Both attempts do the first step and fail in the second one: the batch is finished under its own number.
-    with failing(ValueError("poison"), after=1):
+    # Both attempts change its columns, and fail at the rows behind them: the batch is finished under its own number.
+    with failing_to_merge(ValueError("poison"), after=0 if key else 1):
         pair.follow()
     state = pair.newest.tables[SICK]
     assert state.stopped

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import functions as F
 
+from ingest.arrow.table_batch import StepBatch, TableBatch
 from ingest.changes import envelope, row_images
-from ingest.changes.table_batch import StepBatch, TableBatch
 from ingest.kafka.record_stream import SCHEMA
 from ingest.lake.engines import collected_changes
 from ingest.model.position import Position

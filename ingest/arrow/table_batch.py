@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ingest.arrow.kept_rows import StepPieces
 from ingest.changes import quarantine_rows, row_images
 from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_frames import free, keep
-from ingest.changes.kept_rows import StepPieces
 from ingest.changes.row_images import RowSchema
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.schema.steps import Step, TableFacts

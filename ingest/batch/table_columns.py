@@ -1,0 +1,146 @@
+"""A table's columns follow the source's: in one commit that writes no data, and one more where rows that stand there get a default.
+
+By a commit of ours where the change is plain and the table's log is read here; else by Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ingest.batch.row_fates import Was, another
+from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta import column_commits
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.spark_table import Description, SparkTable
+from ingest.lake.engines.delta_rs_engine import UNKNOWN_DATA
+from ingest.lake.engines.dispatch import Merging
+from ingest.lake.files import disk_failure
+from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.topics import TableId
+from ingest.schema import evolution
+from ingest.schema.admission import admitted
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.evolution import InPlace
+from ingest.schema.steps import Step
+from ingest.targets.target import Target
+
+
+@dataclass
+class TableColumns:
+    """Of the tables of one pipeline. Asked by many threads, each for another table."""
+
+    pipeline: Pipeline
+    committer: Committer
+    merging: Merging
+    _fitting: dict[TableId, tuple[SchemaVersion, tuple[str, ...]]] = field(default_factory=dict)
+    """What tables were last made to fit; a change by anybody else ends the run (``other_writers``)."""
+
+    def fit(self, step: Step, key: tuple[str, ...]) -> bool:
+        """Whether the step's table is known to have its columns and its key."""
+        version = self._readable(step.version)
+        return self._fitting.get(version.table) == (version, key)
+
+    def forget(self, table: TableId) -> None:
+        """It may be another one from here on."""
+        self._fitting.pop(table, None)
+
+    def follow(
+        self,
+        target: SparkTable,
+        held: Description | None,
+        step: Step,
+        key: tuple[str, ...],
+        kept_as: Target,
+        change: Identity,
+        fill: Identity,
+    ) -> tuple[str, ...]:
+        """Bring the table to the step's schema; returns what only MySQL knows of it. ``held``: the table as it is; None
+        where it is known to fit.
+
+        After a crash the columns may be there and the values not, so what existing rows get in new
+        columns is decided from the two schema versions, not from the lake's columns.
+        """
+        version = self._readable(step.version)
+        known: evolution.Plan = evolution.Nothing()
+        if step.previous and step.previous.columns:
+            known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
+        now = self.merging.handle(target)
+        if held and not self.committer.holds(now, change):
+            self._change(target, held, step, key, kept_as, change)
+        if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:
+            self._fitting[version.table] = (version, key)
+        if isinstance(known, InPlace) and known.defaults:
+            self._fill(target, known, version, fill)
+        moved = (f"the rows that came with {step.moved}",) if step.moved else ()
+        return (*moved, *known.unknown)
+
+    def _change(
+        self,
+        target: SparkTable,
+        held: Description,
+        step: Step,
+        key: tuple[str, ...],
+        kept_as: Target,
+        identity: Identity,
+    ) -> None:
+        """What the table's own columns need, in one commit."""
+        decision = self._plan(evolution.Held(held.columns, held.multiset), step, key)
+        if held.key != key:
+            target.set_key(key)
+        if another(kept_as, Was(held.target, held.key)):
+            target.set_target(kept_as)
+        if isinstance(decision, evolution.Rewrite):
+            rewrite = decision.columns
+            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, held))
+        elif isinstance(decision, InPlace):
+            change, direct = decision, self._direct(target)
+            if direct is not None and column_commits.is_plain(direct, change):
+                act = partial(column_commits.change, direct, change.columns)
+                self.committer.once(direct, identity, act)
+            else:
+                self.committer.once(target, identity, lambda: target.change_columns(change, held))
+
+    def _fill(
+        self, target: SparkTable, known: InPlace, version: SchemaVersion, identity: Identity
+    ) -> None:
+        """Rows of before the DDL get the defaults of its new columns."""
+        delta = {column.name: column.delta for column in known.columns}
+        values = {name: (delta[name], text) for name, text in known.defaults}
+        direct = self._direct(target)
+        if direct is not None and not direct.state.files:
+            return  # there is none, and what comes with this batch has them by itself
+        if (
+            direct is not None
+            and self.merging.wanted != "spark"
+            and column_commits.fills(direct, values)
+        ):
+            act = partial(column_commits.fill, direct, values, version.position)
+            try:
+                self.committer.once(direct, identity, act, may_do_nothing=True)
+            except UNKNOWN_DATA as failure:
+                if disk_failure.found(failure) is not None:
+                    raise
+            else:
+                return
+        older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
+        said: dict[str, str | Column] = {
+            quoted(name): F.lit(text).cast(kind) for name, (kind, text) in values.items()
+        }
+        self.committer.once(target, identity, lambda: target.delta().update(older, said))
+
+    def _direct(self, target: SparkTable) -> DeltaRsTable | None:
+        """As it is now."""
+        return self.merging.writable(target)
+
+    def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
+        before = step.previous.columns if step.previous else ()
+        profile = self.pipeline.lake.profile
+        return evolution.plan(held, step.version, before, keyed=bool(key), profile=profile)
+
+    def _readable(self, version: SchemaVersion) -> SchemaVersion:
+        return admitted(version, self.pipeline.lake.profile)
