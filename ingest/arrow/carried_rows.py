@@ -66,6 +66,8 @@ def of_parts(parts: Sequence[StepPart], layout: int, rows: pa.Table) -> Iterator
 
 
 def _column(rows: pa.Table, one: CarriedColumn) -> Any:
+    if one.origin is not None and one.delta.startswith("struct"):
+        return rows[one.origin]  # a geometry, which nothing becomes that is none
     kind = delta_type(one.delta)
     if one.origin is not None:
         held = rows[one.origin]

@@ -70,11 +70,12 @@ class TableColumns:
         if step.previous and step.previous.columns:
             known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
         now = self.merging.handle(target)
+        is_filled = False
         if held and not self.committer.holds(now, change):
-            self._change(target, held, step, key, kept_as, change)
+            is_filled = self._change(target, held, step, key, kept_as, change)
         if kept_as.name == self.pipeline.target(version.table, keyed=bool(key)).name:
             self._fitting[version.table] = (version, key)
-        if isinstance(known, InPlace) and known.defaults:
+        if isinstance(known, InPlace) and known.defaults and not is_filled:
             self._fill(target, known, version, fill)
         moved = (f"the rows that came with {step.moved}",) if step.moved else ()
         return (*moved, *known.unknown)
@@ -87,23 +88,32 @@ class TableColumns:
         key: tuple[str, ...],
         kept_as: Target,
         identity: Identity,
-    ) -> None:
-        """What the table's own columns need, in one commit."""
+    ) -> bool:
+        """What the table's own columns need, in one commit. Returns whether all rows have got their defaults by it."""
         decision = self._plan(evolution.Held(held.columns, held.multiset), step, key)
         if held.key != key:
             target.set_key(key)
         if another(kept_as, Was(held.target, held.key)):
             target.set_target(kept_as)
+        if isinstance(decision, evolution.Nothing):
+            return False
+        direct, act = self._direct(target), None
+        if direct is not None and key and not held.multiset:
+            size, _ = direct.size()
+            if column_commits.is_plain(direct, decision):
+                act = partial(column_commits.change, direct, decision.columns)
+            elif evolution.is_written_anew(decision, size, direct.features()):
+                act = partial(column_commits.write_anew, direct, decision)
+        if direct is not None and act is not None:
+            self.committer.once(direct, identity, act)
+            return act.func is column_commits.write_anew
         if isinstance(decision, evolution.Rewrite):
-            rewrite = decision.columns
-            self.committer.once(target, identity, lambda: target.rewrite(rewrite, key, held))
-        elif isinstance(decision, InPlace):
-            change, direct = decision, self._direct(target)
-            if direct is not None and column_commits.is_plain(direct, change):
-                act = partial(column_commits.change, direct, change.columns)
-                self.committer.once(direct, identity, act)
-            else:
-                self.committer.once(target, identity, lambda: target.change_columns(change, held))
+            rewrite = partial(target.rewrite, decision.columns, key, held)
+            self.committer.once(target, identity, rewrite)
+        else:
+            change = partial(target.change_columns, decision, held)
+            self.committer.once(target, identity, change)
+        return False
 
     def _fill(
         self, target: SparkTable, known: InPlace, version: SchemaVersion, identity: Identity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from ingest.model.manifest import TableState
@@ -144,7 +144,8 @@ def _changed(
             found.append(Effect(name, version.ddl, ("resync",), why))
         elif previous is not None:
             before = evolution.Held(columns, multiset)
-            found.append(_effect(version, previous, before, lake, profile))
+            effect, lake = _effect(version, previous, before, lake, profile)
+            found.append(effect)
         try:
             columns = evolution.held_by(version, multiset=multiset).columns
         except UnknownType:
@@ -159,23 +160,30 @@ def _effect(
     held: evolution.Held,
     lake: HeldTable,
     profile: evolution.Profile,
-) -> Effect:
+) -> tuple[Effect, HeldTable]:
+    """What a DDL will do, and the table behind it."""
     name = str(version.table)
     try:
         keyed = bool(version.key)
         plan = evolution.plan(held, version, previous.columns, keyed=keyed, profile=profile)
     except UnknownType as unknown:
         why = f"{unknown}; the table is set aside from there on, the others go on"
-        return Effect(name, version.ddl, ("refused",), why)
+        return Effect(name, version.ddl, ("refused",), why), lake
     costs: list[Cost] = []
     written = 0
-    if isinstance(plan, evolution.Rewrite):
+    anew = lake.reachable and evolution.is_written_anew(plan, lake.bytes, lake.features)
+    if isinstance(plan, evolution.Rewrite) or (anew and lake.bytes):
         costs.append("rewrite")
         written = lake.bytes
         sentence = f"{lake.rows:,} rows are written anew; earlier versions stay readable"
+        if isinstance(plan, evolution.InPlace):
+            sentence = f"{_acts(plan, held)}; {sentence}"
     elif isinstance(plan, evolution.InPlace):
         costs.append("metadata")
-        sentence = _in_place(plan, held)
+        sentence = f"{_acts(plan, held)}; no data is written"
+        if not anew:
+            sentence += _needs(plan)
+            lake = replace(lake, features=lake.features | evolution.needed_by(plan))
         if plan.defaults:
             costs.append("rewrite")
             written = lake.bytes
@@ -191,10 +199,10 @@ def _effect(
     if plan.unknown:
         costs.append("resync")
         sentence += f"; read again from MySQL, since only it knows {' and '.join(plan.unknown)}"
-    return Effect(name, version.ddl, tuple(costs), sentence, written)
+    return Effect(name, version.ddl, tuple(costs), sentence, written), lake
 
 
-def _in_place(plan: evolution.InPlace, held: evolution.Held) -> str:
+def _acts(plan: evolution.InPlace, held: evolution.Held) -> str:
     kept = {column.origin for column in plan.columns}
     lists = {
         "adds": plan.added,
@@ -202,11 +210,15 @@ def _in_place(plan: evolution.InPlace, held: evolution.Held) -> str:
         "widens": [c.name for c in plan.columns if c.widened],
         "drops": [name for name in held.columns if name not in kept],
     }
-    acts = [f"{act} {', '.join(map(repr, names))}" for act, names in lists.items() if names]
+    return "; ".join(
+        f"{act} {', '.join(map(repr, names))}" for act, names in lists.items() if names
+    )
+
+
+def _needs(plan: evolution.InPlace) -> str:
     needed = [["column mapping"] * plan.mapped, ["type widening"] * plan.widened]
     features = [name for names in needed for name in names]
-    needs = f", with {' and '.join(features)} (docs/readers.md)" if features else ""
-    return f"{'; '.join(acts)}; no data is written{needs}"
+    return f", with {' and '.join(features)} (docs/readers.md)" if features else ""
 
 
 def of_targets(

@@ -8,9 +8,9 @@ again; until then the plan keeps what is known to be right and leaves the rest N
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from ingest.model.names import quoted
 from ingest.schema import ddl
@@ -151,6 +151,29 @@ def plan(
     if not cast or (profile == "compat" and (mapped or widened)):
         return Rewrite(tuple(fields), tuple(unknown))
     return InPlace(tuple(fields), tuple(defaults), mapped, bool(widened), tuple(unknown))
+
+
+SMALL = 64 * 2**20
+"""Bytes of a table's files that are written anew rather than given a feature: some seconds, once."""
+
+_FEATURES = ("columnMapping", "typeWidening")
+
+
+def is_written_anew(plan: Plan, size: int, features: Collection[str]) -> TypeGuard[InPlace]:
+    """Whether a table of so many bytes that has these features is written anew though it could be changed in place. A small one stays plain
+    so: column mapping and type widening shut out readers, and the latter delta-rs as a writer, so that each MERGE would be
+    Spark's from there on.
+    """
+    if not isinstance(plan, InPlace) or not (plan.mapped or plan.widened) or size > SMALL:
+        return False
+    return not any(one.startswith(_FEATURES) for one in features)
+
+
+def needed_by(plan: InPlace) -> frozenset[str]:
+    """Features that a table has once it was changed in place."""
+    return frozenset(
+        name for name, is_ in zip(_FEATURES, (plan.mapped, plan.widened), strict=True) if is_
+    )
 
 
 def _came_otherwise(old: Column | None, new: Column) -> bool:

@@ -209,6 +209,20 @@ class Table:
         self._rows = [{names[one]: value for one, value in row.items()} for row in self._rows]
         self._define(f"ALTER TABLE {self._quoted} RENAME COLUMN `{name}` TO `{new}`")
 
+    def modify_column(self, name: str, kind: str) -> None:
+        """ALTER TABLE … MODIFY. Each row has the same value of Python's in the new type. Raises ``ValueError`` for a column that is not
+        there, and as :meth:`insert` does for a value that the type cannot hold.
+        """
+        if name not in self.columns:
+            raise ValueError(f"{self.name}: {name} is not there")
+        column = described(name, kind)
+        made = Column.from_json(column)
+        self._rows = [{**row, name: column_value(made, row[name].lake)} for row in self._rows]
+        if name in self._defaults:
+            self._defaults[name] = column_value(made, self._defaults[name].lake)
+        self.columns[name], self.kinds[name] = column, kind
+        self._define(f"ALTER TABLE {self._quoted} MODIFY `{name}` {kind}")
+
     def drop_column(self, name: str) -> None:
         """ALTER TABLE … DROP. Raises ``ValueError`` for a column of the key, or none."""
         if name in self.key or name not in self.columns:

@@ -1,21 +1,29 @@
 """Columns of a table that delta-rs reaches: changed by a commit of its metadata alone, and the values of rows that were there.
 
 What ``schema_commit`` does in Spark, where planning the first such commit of a session takes seconds, and an UPDATE one more. Only
-what needs no feature that the table does not have (``is_plain``): nothing renamed, dropped or widened.
+what needs no feature but that of local times (``is_plain``): nothing renamed, dropped or widened, but in a table without a row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+from deltalake import QueryBuilder
+
+from ingest.arrow.carried_rows import carried
 from ingest.lake.delta import delta_log
-from ingest.lake.delta.delta_rs_table import COMPRESSION, NO_HOOKS, DeltaRsTable
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.delta_rs_table import COMPRESSION, NO_HOOKS, DeltaRsTable, typed, write_new
 from ingest.lake.delta.schema_commit import changed_schema
+from ingest.lake.delta.table_features import LOCAL_TIMES, with_feature
 from ingest.model.names import RESERVED_COLUMN, needs_mapping, quoted_for_delta_rs
 from ingest.model.position import Position
-from ingest.schema.evolution import Field, InPlace
+from ingest.schema.carried import CarriedColumn, Carry
+from ingest.schema.evolution import Field, InPlace, Rewrite
 
 MAX_FILLED = 256 * 2**20
 """Bytes of a table's files that delta-rs writes anew for a default. A larger one is Spark's, which has more than the driver's memory."""
@@ -38,23 +46,64 @@ def add(table: DeltaRsTable, fields: Sequence[Mapping[str, Any]]) -> None:
         table.describe({"schemaString": json.dumps(wider)}, "ADD COLUMNS", said)
 
 
-def is_plain(table: DeltaRsTable, change: InPlace) -> bool:
-    """Whether :func:`change` makes it, of the table as of the last look."""
-    features = table.state.features
-    if change.mapped or change.widened or _is_mapped(table):
+def is_plain(table: DeltaRsTable, change: InPlace | Rewrite) -> bool:
+    """Whether :func:`change` makes it, of the table as of the last look. One without files can get any columns."""
+    adds_alone = isinstance(change, InPlace) and not (change.mapped or change.widened)
+    if _is_mapped(table) or (table.state.files and not adds_alone):
         return False
-    added = [column for column in change.columns if column.origin is None]
-    local_times = any(column.delta == "timestamp_ntz" for column in added)
-    if local_times and "timestampNtz" not in features:
-        return False
-    return not any(needs_mapping(column.name) for column in added)
+    new = [one for one in change.columns if one.origin is None or not table.state.files]
+    return not any(needs_mapping(column.name) for column in new)
 
 
 def change(table: DeltaRsTable, columns: Sequence[Field]) -> None:
     """See ``schema_commit.commit``; under the identity that stands. Raises :class:`ForeignCommitError`."""
     held = json.loads(table.state.metadata["schemaString"])
+    if not table.state.files:
+        columns = [
+            replace(one, origin=None) for one in columns
+        ]  # of no row any type was another one
     schema = json.dumps(changed_schema(held, columns))
-    table.describe({"schemaString": schema}, "CHANGE COLUMNS", {"columns": schema}, marked=True)
+    asked = _asked(table.state.protocol, columns)
+    protocol = None if asked is table.state.protocol else asked
+    said = {"columns": schema}
+    table.describe({"schemaString": schema}, "CHANGE COLUMNS", said, protocol, marked=True)
+
+
+def _asked(protocol: Action, columns: Sequence[Field]) -> Action:
+    """What the table asks of readers and writers once it has these columns."""
+    local_times = any(one.delta == "timestamp_ntz" for one in columns)
+    return with_feature(protocol, LOCAL_TIMES) if local_times else protocol
+
+
+def write_anew(table: DeltaRsTable, plan: InPlace) -> None:
+    """The same by a commit of all rows, each value carried over the DDL, so that no feature is needed. Under the identity that stands. Raises
+    as ``DeltaRsTable.append`` does.
+    """
+    state, texts = table.state, dict(plan.defaults)
+    columns = [replace(one, origin=None) for one in plan.columns]
+    schema = json.dumps(changed_schema(json.loads(state.metadata["schemaString"]), columns))
+    protocol = _asked(state.protocol, columns)
+    asked = [] if protocol is state.protocol else [{"protocol": protocol}]
+    metadata = {**state.metadata, "schemaString": schema}
+    wanted = replace(state, metadata=metadata, protocol=protocol)
+    carry = tuple(
+        CarriedColumn(one.name, one.delta, one.origin, texts.get(one.name)) for one in plan.columns
+    )
+    with table.scratch(state.files.values()) as old, table.scratch((), wanted) as new:
+        types = pa.schema(new.table.schema().to_arrow())
+        rows = QueryBuilder().register("rows", old.table).execute("SELECT * FROM rows")
+        batches = _carried(rows, carry, types)
+        write_new(new, pa.RecordBatchReader.from_batches(types, batches))
+        now = delta_log.now_ms()
+        info, added = new.done(now)
+        gone = [one.removed(now) for one in state.files.values()]
+        table.commit(new, info, [*asked, {"metaData": metadata}, *gone, *added], rows=0)
+
+
+def _carried(rows: Iterable[Any], carry: Carry, types: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        held = pa.Table.from_batches([pa.record_batch(batch)])
+        yield from typed(carried(held, carry), types).to_batches()
 
 
 def fills(table: DeltaRsTable, values: Mapping[str, tuple[str, str]]) -> bool:

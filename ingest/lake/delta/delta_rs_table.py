@@ -132,9 +132,13 @@ class DeltaRsTable:
         finally:
             self._identity = None
 
-    def scratch(self, files: Iterable[LiveFile]) -> AbstractContextManager[Scratch]:
-        """A place to work on these files of the table as of the last look; what is done there is to be committed."""
-        return scratch(self._room, self.state, files)
+    def scratch(
+        self, files: Iterable[LiveFile], like: TableState | None = None
+    ) -> AbstractContextManager[Scratch]:
+        """A place to work on these files of the table as of the last look; what is done there is to be committed. ``like``: what the table is
+        to be then; None: as it is.
+        """
+        return scratch(self._room, like or self.state, files)
 
     def merge(self, rows: pa.Table, plan: MergePlan, *, prune: Sequence[str]) -> None:
         """One MERGE as the next version, or none when no row of the table changes. ``prune``: the key's columns
@@ -259,13 +263,14 @@ class DeltaRsTable:
         changed: Action,
         operation: str,
         parameters: Mapping[str, str],
+        protocol: Action | None = None,
         *,
         marked: bool = False,
     ) -> None:
-        """Its metadata with these parts changed, as a commit that brings no rows. ``marked``: it carries the identity that stands. Raises
-        :class:`ForeignCommitError`, and :class:`LeaseLostError` as :meth:`append` does.
+        """Its metadata with these parts changed, as a commit that brings no rows. ``protocol``: another one, which that needs; ``marked``: it
+        carries the identity that stands. Raises :class:`ForeignCommitError`, and :class:`LeaseLostError` as :meth:`append` does.
         """
-        said, note = list[Action](), ""
+        said, note = [{"protocol": protocol}] if protocol else list[Action](), ""
         if marked:
             assert self._identity is not None
             app_id, version, note = self._identity

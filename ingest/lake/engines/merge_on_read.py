@@ -27,6 +27,7 @@ from ingest.lake.delta.deletion_vector import FEATURE, PROPERTY
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, typed, write_new
 from ingest.lake.delta.delta_snapshot import TableState
+from ingest.lake.delta.table_features import with_feature
 from ingest.lake.engines.delta_rs_limits import MAX_MARKS, marks_pay
 from ingest.model import reasons
 from ingest.model.names import RESERVED_COLUMN
@@ -148,18 +149,9 @@ def _decide(
 
 def _enabled(state: TableState) -> list[Action]:
     """What a table needs once, before its first deletion vector."""
-    protocol = state.protocol
-    readers, writers = (list(protocol.get(n) or ()) for n in ("readerFeatures", "writerFeatures"))
-    if FEATURE in readers and state.configuration.get(PROPERTY) == "true":
+    asked = with_feature(state.protocol, FEATURE)
+    if asked is state.protocol and state.configuration.get(PROPERTY) == "true":
         return []
-    if protocol["minWriterVersion"] == 2:
-        writers = ["appendOnly", "invariants"]
-    asked = {
-        "minReaderVersion": 3,
-        "minWriterVersion": 7,
-        "readerFeatures": sorted({*readers, FEATURE}),
-        "writerFeatures": sorted({*writers, FEATURE}),
-    }
     enabled = {**state.metadata, "configuration": {**state.configuration, PROPERTY: "true"}}
     return [{"protocol": asked}, {"metaData": enabled}]
 

@@ -77,6 +77,53 @@ def test_rows_of_before_and_changes_of_the_batch_get_each_kind_of_default(lane, 
     assert_rows(lane.table(table), table.rows)
 
 
+WIDENED = {"INT": "BIGINT", "TINYINT NOT NULL": "INT NOT NULL", "VARCHAR(5)": "VARCHAR(50)"}
+"""By type, one that holds all of its values."""
+
+WIDER = {
+    "n": ("INT", "BIGINT", 5),
+    "exact": ("DECIMAL(5,2)", "DECIMAL(9,4)", Decimal("1.25")),
+    "day": ("DATE", "DATETIME", None),
+}
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["an empty table", "rows that stand there"])
+def test_a_wider_type_leaves_a_small_table_plain_and_its_values_as_they_are(carrying, stands):
+    lake, source = carrying, Source()
+    kinds = {"id": "INT", **{name: was for name, (was, _, _) in WIDER.items()}}
+    table = source.table("d.t", kinds, ["id"])
+    for number in range(3):
+        table.insert(id=number, **{name: value for name, (_, _, value) in WIDER.items()})
+    if stands:
+        lake.follow(source)
+    table.insert(id=10, n=-(2**31))
+    for name, (_, now, _) in WIDER.items():
+        table.modify_column(name, now)
+        table.update(1, n=WIDER["n"][2] + len(name))
+    table.insert(id=11, n=2**62, exact=Decimal("12345.6789"))
+    table.delete(2)
+    lake.follow(source)
+    assert_rows(lake.table(table), table.rows)
+    features = DeltaTable(lake._held(table).folder).protocol().writer_features or []
+    assert "typeWidening" not in features
+
+
+def test_a_table_without_a_row_gets_any_columns_by_commits_without_data(spark, tmp_path):
+    lake, source = Lake(spark, tmp_path / "lake", spark={"lane": "driver"}), Source()
+    table = source.table("d.t", {"id": "INT", "gone": "INT", "n": "INT"}, ["id"])
+    table.insert(id=1, gone=1, n=2)
+    table.drop_column("gone")
+    table.rename_column("n", "m")
+    table.modify_column("m", "BIGINT")
+    table.insert(id=2, m=2**40)
+    lake.follow(source)
+    assert_rows(lake.table(table), table.rows)
+    assert commits(lake, table) == ["CHANGE COLUMNS"] * 3 + ["WRITE"]
+    protocol = DeltaTable(lake._held(table).folder).protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    lake.close()
+
+
 def test_of_a_backlog_with_many_ddls_the_rows_come_in_one_commit(spark, tmp_path):
     lake, source = Lake(spark, tmp_path / "lake", spark={"lane": "driver"}), Source()
     table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 0}])
@@ -102,8 +149,9 @@ def test_any_statements_in_any_batches_leave_the_rows_of_the_source(carrying, re
         table = drawn.choice(tables)
         extra = [one for one in table.columns if one not in ("id", "v")]
         key = drawn.randrange(12)
-        weights = [50, 15, 1, 5, 5, 3 if extra else 0, 3 if extra else 0]
-        kinds_of_act = ["write", "delete", "truncate", "add", "default", "drop", "rename"]
+        some = 3 if extra else 0
+        weights = [50, 15, 1, 5, 5, some, some, some]
+        kinds_of_act = ["write", "delete", "truncate", "add", "default", "drop", "rename", "widen"]
         act = drawn.choices(kinds_of_act, weights)[0]
         name = drawn.choice([f"c{turn}", "c"])
         if act == "truncate":
@@ -116,6 +164,10 @@ def test_any_statements_in_any_batches_leave_the_rows_of_the_source(carrying, re
             table.add_column(name, *drawn.choice([*DEFAULTS.values()]))
         elif act == "drop":
             table.drop_column(drawn.choice(extra))
+        elif act == "widen":
+            for name in extra:
+                if table.kinds[name] in WIDENED:
+                    table.modify_column(name, WIDENED[table.kinds[name]])
         elif act == "rename":
             table.rename_column(drawn.choice(extra), f"r{turn}")
         elif act == "delete" and table.has(key):

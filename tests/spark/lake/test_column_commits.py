@@ -114,7 +114,6 @@ def test_what_needs_a_feature_is_left_to_spark(table):
     for change in (
         evolution.InPlace((*same, new), mapped=True),
         evolution.InPlace((*same, new), widened=True),
-        evolution.InPlace((*same, evolution.Field("new", "timestamp_ntz", "NULL"))),
         evolution.InPlace((*same, evolution.Field("a b", "int", "NULL"))),
     ):
         assert not column_commits.is_plain(direct, change)

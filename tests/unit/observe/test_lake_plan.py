@@ -1,5 +1,7 @@
 """`lake_plan`: what a pending DDL will do and cost, statement by statement."""
 
+from dataclasses import replace
+
 from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -8,7 +10,7 @@ from ingest.observe.only_in_lake import OnlyInLake
 from ingest.schema.catalog import Catalog
 from ingest.schema.ddl_policy import Rules, governed
 
-HELD = HeldTable({"id": "int", "v": "int"}, False, 1000, 5_000_000)
+HELD = HeldTable({"id": "int", "v": "int"}, False, 1000, 500_000_000)
 
 
 def column(name, type_name="INT", **more):
@@ -37,12 +39,12 @@ def planned(*records, applied=10):
     return [(effect.costs, effect.bytes) for effect in found(*records, applied=applied)]
 
 
-def found(*records, applied=10, profile="standard"):
+def found(*records, applied=10, profile="standard", held=HELD):
     catalog = Catalog()
     for one in (record(5, "CREATE", [ID, V]), *records):
         catalog.add(one, 0)
     state = TableState("/lake/d/t", 3, position=Position(0, 1, applied))
-    return effects(catalog, {"d.t": state}, {"d.t": HELD}, profile)
+    return effects(catalog, {"d.t": state}, {"d.t": held}, profile)
 
 
 def test_what_is_applied_is_not_pending():
@@ -75,6 +77,30 @@ def test_with_the_profile_compat_a_rename_writes_the_table_anew():
     )
     (compat,) = found(renamed, profile="compat")
     assert (compat.costs, compat.bytes) == (("rewrite",), HELD.bytes)
+
+
+def test_a_small_table_is_written_anew_and_gets_no_feature_and_one_without_rows_writes_nothing():
+    renamed = record(20, "ALTER", [ID, column("w")], "ALTER TABLE t RENAME COLUMN v TO w")
+    wider = record(30, "ALTER", [ID, column("w", "BIGINT")], "ALTER TABLE t MODIFY w BIGINT")
+    small, empty = replace(HELD, bytes=9), replace(HELD, bytes=0, rows=0)
+    assert [(one.costs, one.bytes, one.sentence) for one in found(renamed, wider, held=small)] == [
+        (
+            ("rewrite",),
+            9,
+            "renames 'v to w'; 1,000 rows are written anew; earlier versions stay readable",
+        ),
+        (
+            ("rewrite",),
+            9,
+            "widens 'w'; 1,000 rows are written anew; earlier versions stay readable",
+        ),
+    ]
+    assert [(one.costs, one.sentence) for one in found(renamed, wider, held=empty)] == [
+        (("metadata",), "renames 'v to w'; no data is written"),
+        (("metadata",), "widens 'w'; no data is written"),
+    ]
+    far = replace(small, reachable=False)
+    assert [one.costs for one in found(renamed, wider, held=far)] == [("metadata",)] * 2
 
 
 def test_a_default_fills_rows_and_what_only_mysql_knows_is_read_again():

@@ -91,6 +91,8 @@ def test_what_mysql_would_refuse_is_refused_and_changes_nothing():
         (lambda: table.add_column("n", "INT", 7), ValueError),
         (lambda: table.rename_column("id", "key"), ValueError),
         (lambda: table.rename_column("x", "y"), ValueError),
+        (lambda: table.modify_column("x", "INT"), ValueError),
+        (lambda: table.modify_column("n", "VARCHAR(9)"), TypeError),
         (lambda: table.rename_column("v", "n"), ValueError),
     ):
         with pytest.raises(error):
@@ -106,13 +108,15 @@ def test_a_column_that_comes_with_a_default_is_in_each_row_and_one_that_is_renam
     table.add_column("why", "VARCHAR(20) NOT NULL", "it's \\ \u2028")
     table.add_column("n", "DECIMAL(5,2)", Decimal("1.50"))
     table.rename_column("v", "w")
-    assert table.rows == [{"id": 1, "w": "a", "why": "it's \\ \u2028", "n": Decimal("1.50")}]
+    table.modify_column("n", "DECIMAL(9,4)")
+    assert table.rows == [{"id": 1, "w": "a", "why": "it's \\ \u2028", "n": Decimal("1.5000")}]
     assert list(table.columns) == ["id", "w", "why", "n"]
     ddl = [json.loads(one.value)["ddl"] for one in source.log if one.topic == "p"][1:]
     assert ddl == [
         "ALTER TABLE `d`.`t` ADD `why` VARCHAR(20) NOT NULL DEFAULT 'it''s \\\\ \u2028'",
         "ALTER TABLE `d`.`t` ADD `n` DECIMAL(5,2) DEFAULT 1.50",
         "ALTER TABLE `d`.`t` RENAME COLUMN `v` TO `w`",
+        "ALTER TABLE `d`.`t` MODIFY `n` DECIMAL(9,4)",
     ]
 
 

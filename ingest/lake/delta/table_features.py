@@ -1,0 +1,27 @@
+"""What a table asks of its readers and writers, as an action of its log. Pure."""
+
+from __future__ import annotations
+
+from ingest.lake.delta.delta_log import Action
+
+LOCAL_TIMES = "timestampNtz"
+
+_PLAIN = ("appendOnly", "invariants")
+"""What writer version 2 asks for without naming it."""
+
+
+def with_feature(protocol: Action, feature: str) -> Action:
+    """The protocol with one feature more, of readers and of writers; the same one where it has it. ``protocol``: one that names its features, or
+    a plain one (``delta_snapshot.asked_of_writers``).
+    """
+    readers, writers = (set(protocol.get(n) or ()) for n in ("readerFeatures", "writerFeatures"))
+    if feature in readers & writers:
+        return protocol
+    if protocol["minWriterVersion"] == 2:
+        writers = {*_PLAIN}
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": sorted({*readers, feature}),
+        "writerFeatures": sorted({*writers, feature}),
+    }
