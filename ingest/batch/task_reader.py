@@ -43,7 +43,7 @@ from ingest.model.topics import TableId
 PIECE = 4 * 2**20
 """Bytes of rows for which a share is made at the least: a task hands over some MiB at a time, whatever its limit."""
 
-AT_MOST = 2
+AT_MOST = 1.25
 """Times its part of the limit that a task may read: what others have less of is not to end the batch."""
 
 _NOWHERE = pa.table({})
@@ -115,7 +115,7 @@ class TaskReader:
             return of(shared(wanted, cores), None, keeps=True)
         limit = MAX_BYTES if request.most is None else request.most
         shares = shared(wanted, cores, limit // PIECE)
-        return of(shares, max(AT_MOST * limit // len(shares), 1))
+        return of(shares, max(int(AT_MOST * limit) // len(shares), 1))
 
 
 def _frame(session: SparkSession, job: TaskJob) -> DataFrame:

@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 TABLES = {
     "plain": "plain",
     "instants": "with a DATETIME",
-    "mapped": "after a RENAME or DROP (column mapping)",
-    "widened": "after a wider type (type widening)",
+    "mapped": "of more than 64 MiB, after a RENAME or DROP (column mapping)",
+    "widened": "of more than 64 MiB, after a wider type (type widening)",
     "both": "after both",
     "odd": "with a blank in a column's name (column mapping)",
     "marked": "of two million rows or more, after a batch of changes to all of it (deletion vectors)",

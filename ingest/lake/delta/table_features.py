@@ -1,4 +1,4 @@
-"""What a table asks of its readers and writers, as an action of its log. Pure."""
+"""What a table asks of its readers and writers, as an action of its log."""
 
 from __future__ import annotations
 
