@@ -44,7 +44,8 @@ PIECE = 4 * 2**20
 """Bytes of rows for which a share is made at the least: a task hands over some MiB at a time, whatever its limit."""
 
 AT_MOST = 1.25
-"""Times its part of the limit that a task may read: what others have less of is not to end the batch."""
+"""Times its part of the limit that a task may read: what others have less of is not to end the batch. All of it comes to the driver at once, which
+holds it some five times over while it is written."""
 
 _NOWHERE = pa.table({})
 """Of rows that are kept in Spark."""
