@@ -94,10 +94,13 @@ class StepRows:
 
 @dataclass
 class TableBatch:
-    """One table of a batch, step by step: all of them read by Spark's columns, or all by Arrow."""
+    """One table of a batch, step by step: all of them read by Spark's columns, or all by Arrow. ``carried``: numbers of those whose changes
+    are applied with a later one (``schema.carried``).
+    """
 
     facts: TableFacts
     steps: list[StepBatch | StepRows | StepPieces]
+    carried: tuple[int, ...] = ()
     _spent: list[DataFrame] = field(default_factory=list)
 
     @property

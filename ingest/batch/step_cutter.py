@@ -72,12 +72,13 @@ class StepCutter:
         cut = steps(found, catalog, state.position if state else None)
         cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
         carries = carried.between(cut, self.pipeline.lake.profile)
+        gone_on = zip(cut, carries, strict=False)
+        numbers = tuple(step.number for step, carry in gone_on if carry is not None)
         if isinstance(rows, KeptRows):
-            return TableBatch(found, [*rows.cut(cut, carries)])
+            return TableBatch(found, [*rows.cut(cut, carries)], numbers)
         pairs = zip(cut, carried_rows.joined(rows.cut(cut), carries), strict=True)
-        return TableBatch(
-            found, [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
-        )
+        mine = [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
+        return TableBatch(found, [*mine], numbers)
 
     def _cut(
         self,

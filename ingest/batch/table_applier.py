@@ -21,7 +21,7 @@ from ingest.batch.table_columns import TableColumns
 from ingest.changes import row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import other_writers
+from ingest.lake.delta import other_writers, own_commits
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
@@ -30,7 +30,7 @@ from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
 from ingest.model.names import Role, app_id, numbered
-from ingest.model.start_facts import Note
+from ingest.model.start_facts import Note, carrying
 from ingest.model.topics import TableId, captured
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
@@ -53,6 +53,15 @@ class Work:
     def of(cls, note: Note) -> Work:
         """What a note says."""
         return cls(note.batch_id, note.checkpoint_id, note.as_json())
+
+
+class CarriedOtherwiseError(Exception):
+    """The table's part of a batch was begun in a way in which it cannot be finished; taken back, it can be begun anew."""
+
+    def __init__(self, table: TableId) -> None:
+        super().__init__(
+            f"{table}: its part of a batch was begun by carrying changes over DDLs, and cannot be finished otherwise"
+        )
 
 
 @dataclass
@@ -119,10 +128,12 @@ class Applier:
             kept_as = self.pipeline.target(table, keyed=bool(key))
             target.create(self._readable(batch.steps[0].step.version), key, kept_as)
         app = self.identity(work.checkpoint_id, table)
+        self._refuse_carried_otherwise(target, batch, Identity(app, work.batch_id))
+        note = carrying(work.note, batch.carried)
         unknown: list[str] = []
         for one in batch.steps:
             phases = [
-                Identity(app, work.batch_id, one.step.number * _PHASES + phase, work.note)
+                Identity(app, work.batch_id, one.step.number * _PHASES + phase, note)
                 for phase in range(_PHASES)
             ]
             unknown += self._step(target, table, one, phases, batch.facts.bytes)
@@ -132,6 +143,19 @@ class Applier:
         version = self.committer.to_publish(now)
         chosen = str(self._merging.choices.get(target.path, ""))
         return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
+
+    def _refuse_carried_otherwise(
+        self, target: SparkTable, batch: TableBatch, first: Identity
+    ) -> None:
+        """Of a batch that is finished, a commit that stands means that all before it do, also rows of steps that are carried now, or were then
+        and are not now: it is read by another lane, by another version, or under another pipeline file. Earlier than it began, nothing is missing.
+        """
+        handle = self._merging.handle(target)
+        if len(batch.steps) == 1 or not self.committer.holds(handle, first):
+            return
+        was = own_commits.carried_in(handle, first.batch)
+        if was and was != batch.carried:
+            raise CarriedOtherwiseError(batch.facts.table)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Do to the rows that a completed snapshot did not contain what the table's target does to such."""

@@ -5,6 +5,7 @@ By a commit of ours where the change is plain and the table's log is read here; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -104,8 +105,7 @@ class TableColumns:
                 act = partial(column_commits.change, direct, decision.columns)
             elif evolution.is_written_anew(decision, size, direct.features()):
                 act = partial(column_commits.write_anew, direct, decision)
-        if direct is not None and act is not None:
-            self.committer.once(direct, identity, act)
+        if direct is not None and act is not None and self._by_delta_rs(direct, identity, act):
             return act.func is column_commits.write_anew
         if isinstance(decision, evolution.Rewrite):
             rewrite = partial(target.rewrite, decision.columns, key, held)
@@ -124,24 +124,40 @@ class TableColumns:
         direct = self._direct(target)
         if direct is not None and not direct.state.files:
             return  # there is none, and what comes with this batch has them by itself
+        if self.committer.holds(self.merging.handle(target), identity):
+            # Whoever made it may have been Spark, and have died before it was read back.
+            self.committer.once(target, identity, lambda: None)
+            return
         if (
             direct is not None
             and self.merging.wanted != "spark"
             and column_commits.fills(direct, values)
         ):
             act = partial(column_commits.fill, direct, values, version.position)
-            try:
-                self.committer.once(direct, identity, act, may_do_nothing=True)
-            except UNKNOWN_DATA as failure:
-                if disk_failure.found(failure) is not None:
-                    raise
-            else:
+            if self._by_delta_rs(direct, identity, act, may_do_nothing=True):
                 return
         older = f"{RESERVED_COLUMN}.position < {version.position.sql()}"
         said: dict[str, str | Column] = {
             quoted(name): F.lit(text).cast(kind) for name, (kind, text) in values.items()
         }
         self.committer.once(target, identity, lambda: target.delta().update(older, said))
+
+    def _by_delta_rs(
+        self,
+        direct: DeltaRsTable,
+        identity: Identity,
+        act: Callable[[], object],
+        *,
+        may_do_nothing: bool = False,
+    ) -> bool:
+        """Whether it could; where it meets data that it does not know, nothing was committed, and Spark can do it."""
+        try:
+            self.committer.once(direct, identity, act, may_do_nothing=may_do_nothing)
+        except UNKNOWN_DATA as failure:
+            if disk_failure.found(failure) is not None:
+                raise
+            return False
+        return True
 
     def _direct(self, target: SparkTable) -> DeltaRsTable | None:
         """As it is now."""

@@ -105,6 +105,18 @@ class Note:
         )
 
 
+def carrying(note: str, steps: Sequence[int]) -> str:
+    """A note (:meth:`Note.as_json`) that also names the steps of its table whose changes are carried on (``schema.carried``)."""
+    if not (note and steps):
+        return note
+    return json.dumps({**json.loads(note), "carried": [*steps]}, separators=(",", ":"))
+
+
+def carried_by(note: str) -> tuple[int, ...]:
+    """The inverse; empty for a note that names none."""
+    return tuple(json.loads(note).get("carried", ()))
+
+
 @dataclass(frozen=True)
 class CheckpointFacts:
     """``id`` is None for a checkpoint that does not exist or that Spark alone has touched."""

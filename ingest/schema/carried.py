@@ -3,8 +3,11 @@ behind it. Pure.
 
 MySQL changed the rows that stood in its table. A row whose change waits in the same batch is one of them, so what the DDL made of it
 can be made of the change, and the table gets one commit of rows where it would have got two: for thirty DDLs, one instead of thirty-one.
-What stands in the lake by then gets its values as before (``batch/table_columns``). Whoever finds some of these commits made, by a
-version that carried nothing, loses nothing: a change that the table has is not newer than itself.
+What stands in the lake by then gets its values as before (``batch/table_columns``).
+
+Who finishes a batch of which somebody has made commits carries as that one did, or nothing had been carried: a change that the table has is
+not newer than itself. The other way round the DDLs' commits stand before the rows of the steps before them, which would be taken for
+there, too; so each commit names the steps that were carried, and the table stands still where that is not so (``table_applier``).
 """
 
 from __future__ import annotations
@@ -57,12 +60,16 @@ def _over(step: Step, after: Step, profile: Profile) -> Carry | None:
     if plan.unknown or isinstance(plan, evolution.Rewrite):
         return None
     if isinstance(plan, evolution.Nothing):
-        return tuple(
+        carry = tuple(
             CarriedColumn(column.name, column_type(column).delta, column.name)
             for column in now.followed
         )
-    texts = dict(plan.defaults)
-    return tuple(
-        CarriedColumn(field.name, field.delta, field.origin, texts.get(field.name))
-        for field in plan.columns
-    )
+    else:
+        texts = dict(plan.defaults)
+        carry = tuple(
+            CarriedColumn(field.name, field.delta, field.origin, texts.get(field.name))
+            for field in plan.columns
+        )
+    # Another column may have got the key's name: rows are told apart by the one that they had.
+    same = {one.name for one in carry if one.origin == one.name}
+    return carry if same.issuperset(now.key) else None

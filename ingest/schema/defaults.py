@@ -5,7 +5,7 @@ Only what is the same in every session and under every character set; for all el
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from ingest.schema.ddl import Constant
 from ingest.schema.mysql_types import Column, ColumnType, Kind, column_type, normalised, unquoted
@@ -18,6 +18,8 @@ _RANGES = {
     "decimal(20,0)": (0, 2**64 - 1),
 }
 _DIGITS_OF_A_DOUBLE = 15
+_WIDE = Context(prec=200)
+"""MySQL's DECIMAL has 65 digits; Python's own context has 28."""
 
 
 def stored(default: Constant, column: Column) -> str | None:
@@ -65,7 +67,7 @@ def _decimal(default: Constant, column: Column) -> str | None:
     if number is None:
         return None
     length, scale = column.length or 10, column.scale or 0
-    exact = number.quantize(Decimal(1)) if not scale else round(number, scale)
+    exact = number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
     fits = exact == number and abs(number) < Decimal(10) ** (length - scale)
     unsigned = normalised(column.type_name).endswith(" UNSIGNED")
     return f"{number:f}" if fits and not (unsigned and number < 0) else None

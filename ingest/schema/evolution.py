@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from ingest.model.names import quoted
+from ingest.model.names import needs_mapping, quoted
 from ingest.schema import ddl
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.defaults import stored
@@ -166,7 +166,9 @@ def is_written_anew(plan: Plan, size: int, features: Collection[str]) -> TypeGua
     """
     if not isinstance(plan, InPlace) or not (plan.mapped or plan.widened) or size > SMALL:
         return False
-    return not any(one.startswith(_FEATURES) for one in features)
+    # A name may need column mapping by itself.
+    named = any(needs_mapping(column.name) for column in plan.columns)
+    return not (named or any(one.startswith(_FEATURES) for one in features))
 
 
 def needed_by(plan: InPlace) -> frozenset[str]:

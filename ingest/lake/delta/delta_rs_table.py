@@ -275,12 +275,15 @@ class DeltaRsTable:
             assert self._identity is not None
             app_id, version, note = self._identity
             self._refuse_succeeded(app_id, version)
+            self._checkpoint_when_due()
             said.append(_marked(app_id, version))
         metadata = {"metaData": {**self.state.metadata, **changed}}
         done = self._commit_alone(
             self.state.version, operation, parameters, [*said, metadata], note
         )
         if not done:
+            if marked:
+                self._refuse_succeeded(app_id, version)
             raise ForeignCommitError(
                 self.path, Foreign(self.version(), "a commit at the same time")
             )

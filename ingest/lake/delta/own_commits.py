@@ -9,7 +9,7 @@ from typing import Any
 from ingest.lake.delta.other_writers import HARMLESS, changes_data, restored_to
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.model.names import Marker, app_id_parts
-from ingest.model.start_facts import Foreign, Held, Note
+from ingest.model.start_facts import Foreign, Held, Note, carried_by
 
 Actions = Sequence[Mapping[str, Any]]
 
@@ -57,6 +57,16 @@ def batch_of(actions: Actions) -> int | None:
     if _changes_files(actions) and not changes_data(actions):
         return max((marker.batch for marker in markers(actions)), default=0) or None
     return None
+
+
+def carried_in(table: TableHandle, batch: int) -> tuple[int, ...]:
+    """The steps that the newest commit of a batch says were carried (``start_facts.carrying``)."""
+    for at in range(table.version(), -1, -1):
+        info = _info(commit(table, at))
+        said = _note(info)
+        if said is not None:
+            return carried_by(str(info["userMetadata"])) if said.batch_id == batch else ()
+    return ()
 
 
 def markers(actions: Actions) -> list[Marker]:

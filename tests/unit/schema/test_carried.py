@@ -95,6 +95,19 @@ ADDS = ddl("ALTER TABLE t ADD b INT", A, B)
         {"now": ddl("ALTER TABLE t ADD b INT DEFAULT '1e1'", A, B)},
         {"now": ddl("ALTER TABLE t MODIFY a INT NOT NULL", replace(A, optional=False))},
         {"now": ddl("ALTER TABLE t DROP a"), "profile": "compat"},
+        # The key's name goes to another column.
+        {
+            "now": replace(
+                ddl("ALTER TABLE t RENAME COLUMN id TO old_id, RENAME COLUMN a TO id"),
+                columns=(replace(ID, name="old_id"), replace(A, name="id", optional=False)),
+            )
+        },
+        {
+            "now": replace(
+                ddl("ALTER TABLE t DROP COLUMN id, ADD COLUMN id INT NOT NULL FIRST, ADD PRIMARY KEY (id)"),
+                columns=(ID, A),
+            )
+        },
     ],
     ids=str,
 )  # fmt: skip
@@ -102,6 +115,16 @@ def test_changes_stay_a_step_of_their_own_where_rows_go_or_only_mysql_knows_what
     case,
 ):
     assert over(**case) is None
+
+
+def test_a_default_of_more_digits_than_python_counts_by_itself_is_no_failure():
+    wide = Column("b", "DECIMAL", 38, 30, optional=True)
+    carry = over(ddl("ALTER TABLE t ADD b DECIMAL(38,30) DEFAULT 1.5", A, wide))
+    assert carry[-1] == CarriedColumn("b", "decimal(38,30)", None, "1.5")
+    whole = "12345678901234567890123456789012345678"
+    wide = Column("b", "DECIMAL", 38, 0, optional=True)
+    carry = over(ddl(f"ALTER TABLE t ADD b DECIMAL(38,0) DEFAULT {whole}", A, wide))
+    assert carry[-1].text == whole
 
 
 def test_a_step_that_is_void_is_carried_nowhere():

@@ -22,6 +22,7 @@ def test_a_small_plain_one_is(plan):
         (WIDENS, 0, {"typeWidening"}),
         (WIDENS, 0, {"typeWidening-preview"}),
         (WIDENS, 0, {"columnMapping"}),
+        (InPlace((SAME, Field("a b", "int", "`n`", "n")), mapped=True), 0, ()),
         (InPlace((SAME, Field("x", "int", "NULL"))), 0, ()),
         (Nothing(), 0, ()),
         (Rewrite((SAME,)), 0, ()),
