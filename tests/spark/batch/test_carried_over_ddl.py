@@ -27,7 +27,8 @@ DEFAULTS = {
 }
 
 
-CARRYING = [name for name in LANES if name != "columns"]
+CARRYING = ["driver", "tasks, rows kept in Spark", "tasks, rows that Spark folds"]
+"""One in which rows come to the driver, and both in which they stay in Spark."""
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def opened(spark, tmp_path, monkeypatch):
         lake.close()
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=["driver", "tasks, rows kept in Spark", "columns"])
 def lane(opened, request):
     return opened(request.param)
 
