@@ -93,12 +93,10 @@ class KeptRows:
 
     def _schema(self, parts: Sequence[StepPart]) -> StructType:
         """Of the rows of a step that is made of these."""
-        for part in parts:
-            of_layout = self.types[next(iter(part.layouts))].empty_table()
-            return from_arrow_schema(
-                StepPart(part.layouts, None, None, part.carries).of(of_layout).schema
-            )
-        return StructType()
+        if not parts:
+            return StructType()
+        layout = next(iter(parts[0].layouts))
+        return from_arrow_schema(parts[0].of(self.types[layout].empty_table()).schema)
 
 
 @dataclass(frozen=True)

@@ -150,12 +150,13 @@ class Applier:
         """Of a batch that is finished, a commit that stands means that all before it do, also rows of steps that are carried now, or were then
         and are not now: it is read by another lane, by another version, or under another pipeline file. Earlier than it began, nothing is missing.
         """
-        handle = self._merging.handle(target)
-        if len(batch.steps) == 1 or not self.committer.holds(handle, first):
+        if len(batch.steps) == 1:
             return
-        was = own_commits.carried_in(handle, first.batch)
-        if was and was != batch.carried:
-            raise CarriedOtherwiseError(batch.facts.table)
+        handle = self._merging.handle(target)
+        if self.committer.holds(handle, first):
+            was = own_commits.carried_in(handle, first.batch)
+            if was and was != batch.carried:
+                raise CarriedOtherwiseError(batch.facts.table)
 
     def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
         """Do to the rows that a completed snapshot did not contain what the table's target does to such."""

@@ -98,7 +98,7 @@ class TableColumns:
             target.set_target(kept_as)
         if isinstance(decision, evolution.Nothing):
             return False
-        direct, act = self._direct(target), None
+        direct, act = self.merging.writable(target), None
         if direct is not None and key and not held.multiset:
             size, _ = direct.size()
             if column_commits.is_plain(direct, decision):
@@ -121,7 +121,7 @@ class TableColumns:
         """Rows of before the DDL get the defaults of its new columns."""
         delta = {column.name: column.delta for column in known.columns}
         values = {name: (delta[name], text) for name, text in known.defaults}
-        direct = self._direct(target)
+        direct = self.merging.writable(target)
         if direct is not None and not direct.state.files:
             return  # there is none, and what comes with this batch has them by itself
         if self.committer.holds(self.merging.handle(target), identity):
@@ -158,10 +158,6 @@ class TableColumns:
                 raise
             return False
         return True
-
-    def _direct(self, target: SparkTable) -> DeltaRsTable | None:
-        """As it is now."""
-        return self.merging.writable(target)
 
     def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
         before = step.previous.columns if step.previous else ()

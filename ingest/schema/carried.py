@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ingest.schema import evolution
-from ingest.schema.evolution import Profile
+from ingest.schema.evolution import InPlace, Profile
 from ingest.schema.mysql_types import column_type
 from ingest.schema.steps import Step
 
@@ -45,6 +45,15 @@ def between(steps: Sequence[Step], profile: Profile) -> list[Carry | None]:
     return [_over(one, after, profile) for one, after in pairwise(steps)]
 
 
+def by(plan: InPlace) -> Carry:
+    """What a change in place makes of a row that stands there."""
+    texts = dict(plan.defaults)
+    return tuple(
+        CarriedColumn(field.name, field.delta, field.origin, texts.get(field.name))
+        for field in plan.columns
+    )
+
+
 def _over(step: Step, after: Step, profile: Profile) -> Carry | None:
     """Only what leaves each value as it is, or adds one that the statement names: neither what only MySQL knows, nor a policy that keeps
     columns or leaves some out, nor anything that removes rows.
@@ -65,11 +74,7 @@ def _over(step: Step, after: Step, profile: Profile) -> Carry | None:
             for column in now.followed
         )
     else:
-        texts = dict(plan.defaults)
-        carry = tuple(
-            CarriedColumn(field.name, field.delta, field.origin, texts.get(field.name))
-            for field in plan.columns
-        )
+        carry = by(plan)
     # Another column may have got the key's name: rows are told apart by the one that they had.
     same = {one.name for one in carry if one.origin == one.name}
     return carry if same.issuperset(now.key) else None

@@ -16,13 +16,13 @@ from deltalake import QueryBuilder
 
 from ingest.arrow.carried_rows import carried
 from ingest.lake.delta import delta_log
-from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import COMPRESSION, NO_HOOKS, DeltaRsTable, typed, write_new
+from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.schema_commit import changed_schema
 from ingest.lake.delta.table_features import LOCAL_TIMES, with_feature
 from ingest.model.names import RESERVED_COLUMN, needs_mapping, quoted_for_delta_rs
 from ingest.model.position import Position
-from ingest.schema.carried import CarriedColumn, Carry
+from ingest.schema.carried import Carry, by
 from ingest.schema.evolution import Field, InPlace, Rewrite
 
 MAX_FILLED = 256 * 2**20
@@ -57,47 +57,42 @@ def is_plain(table: DeltaRsTable, change: InPlace | Rewrite) -> bool:
 
 def change(table: DeltaRsTable, columns: Sequence[Field]) -> None:
     """See ``schema_commit.commit``; under the identity that stands. Raises :class:`ForeignCommitError`."""
-    held = json.loads(table.state.metadata["schemaString"])
-    if not table.state.files:
-        columns = [
-            replace(one, origin=None) for one in columns
-        ]  # of no row any type was another one
-    schema = json.dumps(changed_schema(held, columns))
-    asked = _asked(table.state.protocol, columns)
-    protocol = None if asked is table.state.protocol else asked
-    said = {"columns": schema}
-    table.describe({"schemaString": schema}, "CHANGE COLUMNS", said, protocol, marked=True)
-
-
-def _asked(protocol: Action, columns: Sequence[Field]) -> Action:
-    """What the table asks of readers and writers once it has these columns."""
-    local_times = any(one.delta == "timestamp_ntz" for one in columns)
-    return with_feature(protocol, LOCAL_TIMES) if local_times else protocol
+    was = table.state
+    now = _with_columns(was, columns, anew=not was.files)
+    schema = {"schemaString": now.metadata["schemaString"]}
+    said = {"columns": schema["schemaString"]}
+    protocol = None if now.protocol is was.protocol else now.protocol
+    table.describe(schema, "CHANGE COLUMNS", said, protocol, marked=True)
 
 
 def write_anew(table: DeltaRsTable, plan: InPlace) -> None:
     """The same by a commit of all rows, each value carried over the DDL, so that no feature is needed. Under the identity that stands. Raises
     as ``DeltaRsTable.append`` does.
     """
-    state, texts = table.state, dict(plan.defaults)
-    columns = [replace(one, origin=None) for one in plan.columns]
-    schema = json.dumps(changed_schema(json.loads(state.metadata["schemaString"]), columns))
-    protocol = _asked(state.protocol, columns)
-    asked = [] if protocol is state.protocol else [{"protocol": protocol}]
-    metadata = {**state.metadata, "schemaString": schema}
-    wanted = replace(state, metadata=metadata, protocol=protocol)
-    carry = tuple(
-        CarriedColumn(one.name, one.delta, one.origin, texts.get(one.name)) for one in plan.columns
-    )
-    with table.scratch(state.files.values()) as old, table.scratch((), wanted) as new:
+    was = table.state
+    now = _with_columns(was, plan.columns, anew=True)
+    asked = [] if now.protocol is was.protocol else [{"protocol": now.protocol}]
+    with table.scratch(was.files.values()) as old, table.scratch((), now) as new:
         types = pa.schema(new.table.schema().to_arrow())
         rows = QueryBuilder().register("rows", old.table).execute("SELECT * FROM rows")
-        batches = _carried(rows, carry, types)
+        batches = _carried(rows, by(plan), types)
         write_new(new, pa.RecordBatchReader.from_batches(types, batches))
-        now = delta_log.now_ms()
-        info, added = new.done(now)
-        gone = [one.removed(now) for one in state.files.values()]
-        table.commit(new, info, [*asked, {"metaData": metadata}, *gone, *added], rows=0)
+        at = delta_log.now_ms()
+        info, added = new.done(at)
+        gone = [one.removed(at) for one in was.files.values()]
+        table.commit(new, info, [*asked, {"metaData": now.metadata}, *gone, *added], rows=0)
+
+
+def _with_columns(state: TableState, columns: Sequence[Field], *, anew: bool) -> TableState:
+    """The table with these columns. ``anew``: of no row that stays was any of them another one."""
+    fields = [replace(one, origin=None) for one in columns] if anew else columns
+    schema = changed_schema(json.loads(state.metadata["schemaString"]), fields)
+    local_times = any(one.delta == "timestamp_ntz" for one in columns)
+    return replace(
+        state,
+        metadata={**state.metadata, "schemaString": json.dumps(schema)},
+        protocol=with_feature(state.protocol, LOCAL_TIMES) if local_times else state.protocol,
+    )
 
 
 def _carried(rows: Iterable[Any], carry: Carry, types: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -111,8 +106,8 @@ def fills(table: DeltaRsTable, values: Mapping[str, tuple[str, str]]) -> bool:
     files = table.state.files.values()
     known = all(delta.startswith(_FILLABLE) for delta, _ in values.values())
     marked = any("deletionVector" in one.add for one in files)
-    small = sum(int(one.add["size"]) for one in files) <= MAX_FILLED
-    return known and small and not marked and not _is_mapped(table)
+    size, _ = table.size()
+    return known and size <= MAX_FILLED and not marked and not _is_mapped(table)
 
 
 def fill(table: DeltaRsTable, values: Mapping[str, tuple[str, str]], at: Position) -> None:

@@ -10,7 +10,6 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines import registry
-from ingest.lake.engines.delta_rs_limits import WRITABLE
 from ingest.lake.engines.engine import Engine, EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 
@@ -44,8 +43,7 @@ class Merging:
         """The table as it is now, where delta-rs reaches it and writes all of its features, whoever merges. Raises
         :class:`TornCommitError`.
         """
-        found = self._job.reached.now(table)
-        return found if found is not None and found.features() <= WRITABLE else None
+        return self._job.reached.writable(table)
 
     @property
     def opened(self) -> Sequence[DeltaRsTable]:

@@ -36,14 +36,17 @@ class ReachedTables:
             self._tables[table.path] = found = None
         return found
 
-    def written_by_spark(self, table: SparkTable) -> TableHandle:
-        """The table as Spark commits to it: asked by its log where that is read here, and where all of its features are such that a
-        commit of ours may follow one of Spark's. Raises :class:`TornCommitError`.
-        """
+    def writable(self, table: SparkTable) -> DeltaRsTable | None:
+        """The same; None, too, where it has a feature that delta-rs does not write."""
         found = self.now(table)
-        if found is None or not (features := found.features()) <= WRITABLE:
-            return table
-        return WrittenBySpark(table, found, features)
+        return found if found is not None and found.features() <= WRITABLE else None
+
+    def written_by_spark(self, table: SparkTable) -> TableHandle:
+        """The table as Spark commits to it: asked by its log where a commit of ours may follow one of Spark's. Raises
+        :class:`TornCommitError`.
+        """
+        found = self.writable(table)
+        return table if found is None else WrittenBySpark(table, found, found.features())
 
     @property
     def merged(self) -> Sequence[DeltaRsTable]:

@@ -224,18 +224,22 @@ def test_a_batch_that_dies_between_its_commits_is_finished_as_it_was_begun(
     assert_rows(lane.table(table), table.rows)
 
 
-def test_what_an_earlier_version_has_committed_of_a_batch_is_neither_lost_nor_doubled(
-    spark, tmp_path, monkeypatch
-):
-    """It made a commit of rows before each DDL, under the numbers that the steps have today."""
-    lake, source = Lake(spark, tmp_path / "lake"), Source()
-    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": n} for n in range(4)])
+def write_over_two_ddls(table):
     table.insert(id=10)
     table.add_column("a", "INT NOT NULL", 7)
     table.update(10, a=8)
     table.delete(1)
     table.add_column("b", "INT NOT NULL", 9)
     table.insert(id=11, a=1, b=2)
+
+
+def test_what_an_earlier_version_has_committed_of_a_batch_is_neither_lost_nor_doubled(
+    spark, tmp_path, monkeypatch
+):
+    """It made a commit of rows before each DDL, under the numbers that the steps have today."""
+    lake, source = Lake(spark, tmp_path / "lake"), Source()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": n} for n in range(4)])
+    write_over_two_ddls(table)
     merged = []
 
     def die_at_the_second(self, merge, act=Merging.merge):
@@ -295,12 +299,7 @@ def test_who_finishes_a_batch_and_carries_nothing_takes_its_table_back_and_begin
     table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": n} for n in range(3)])
     other = source.table("d.other", {"id": "INT"}, ["id"], rows=[{"id": 1}])
     lake.follow(source)
-    table.insert(id=10)
-    table.add_column("a", "INT NOT NULL", 7)
-    table.update(10, a=8)
-    table.delete(1)
-    table.add_column("b", "INT NOT NULL", 9)
-    table.insert(id=11, a=1, b=2)
+    write_over_two_ddls(table)
     other.insert(id=2)
     with monkeypatch.context() as patch:
         patch.setattr(Merging, "merge", die)
