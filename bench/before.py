@@ -1,6 +1,6 @@
 """Has anything become slower? An earlier commit and this checkout in turns, on one machine.
 
-    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync [before]]
+    .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync [before]] [--logs]
 
 Four figures, each of both sides in every round, the side that goes first changing from round to round:
 
@@ -35,7 +35,15 @@ from typing import Any
 import psutil
 
 from bench import result_file
-from bench.drains import change, drain, fill, pipeline, refuse_different, source_rows
+from bench.drains import (
+    LOGGED,
+    change,
+    drain,
+    fill,
+    pipeline,
+    refuse_different,
+    source_rows,
+)
 from bench.freshness import Pace, Traffic, Written, statements
 from bench.spent import tree_seconds
 from bench.stacks import fresh_stack
@@ -61,6 +69,8 @@ class Side:
     name: str
     code: Path
     sync: bool
+    logs: bool = False
+    """Each table has a change log."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,11 @@ def main() -> None:
         NO_SYNC, nargs="?", const="both", choices=("before", "both"),
         help="on these sides nothing is made to outlast a power cut",
     )  # fmt: skip
+    parser.add_argument(
+        "--logs",
+        action="store_true",
+        help="this checkout's tables have change logs: `HEAD --logs` is what they cost",
+    )
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
     parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
     parser.add_argument(
@@ -106,7 +121,7 @@ def main() -> None:
     with checked_out(given.revision) as code:
         sides = [
             Side("before", code, sync=given.no_sync is None),
-            Side("now", HERE, sync=given.no_sync != "both"),
+            Side("now", HERE, sync=given.no_sync != "both", logs=given.logs),
         ]
         for figure in given.only:
             found[figure] = measured[figure](sides, given)
@@ -175,7 +190,7 @@ def drains(sides: list[Side], given: argparse.Namespace) -> Rounds:
 
         def one(side: Side) -> Took:
             at = folder / side.name
-            spent = drain(stack, at, "ingest", tables, 0, code=side.code, sync=side.sync)
+            spent = drain(stack, at, _who(side), tables, 0, code=side.code, sync=side.sync)
             refuse_different(at, wanted)
             shutil.rmtree(at)
             return Took(spent.wall, spent.cpu)
@@ -213,7 +228,8 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         written = {name: Written(born=rows) for name in names}
         writes = statements(written, rows)
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=side.sync)
+            at = folder / side.name
+            drain(stack, at, _who(side), names, 0, code=side.code, sync=side.sync)
 
         def one(side: Side) -> Took:
             lake = folder / side.name
@@ -231,16 +247,21 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
         found = in_turns(sides, given.rounds, one, "freshness")
         wanted = {name: source_rows(stack, name) for name in names}
         for side in sides:
-            drain(stack, folder / side.name, "ingest", names, 0, code=side.code, sync=side.sync)
-            refuse_different(folder / side.name, wanted)
+            at = folder / side.name
+            drain(stack, at, _who(side), names, 0, code=side.code, sync=side.sync)
+            refuse_different(at, wanted)
         return found
+
+
+def _who(side: Side) -> str:
+    return f"ingest{LOGGED}" if side.logs else "ingest"
 
 
 @contextmanager
 def job(stack: Stack, lake: Path, side: Side) -> Iterator[psutil.Process]:
     """`ingest run` of a checkout, caught up with the log once it is yielded; ended by SIGTERM."""
     file = lake / "b.yaml"
-    pipeline(stack, file, lake, None, code=side.code, sync=side.sync)
+    pipeline(stack, file, lake, None, code=side.code, sync=side.sync, logs=side.logs)
     environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(side.code)}
     environment["INGEST_HOME"] = str(stack.home)
     command = [sys.executable, "-m", "ingest", "run", str(file), "--log", str(lake / "spark.log")]

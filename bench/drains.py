@@ -1,7 +1,7 @@
 """A backlog in Kafka, written by real MySQL through real Debezium, drained into an empty lake.
 
     .venv/bin/python -m bench.drains [--tables 4] [--rows 50000] [--transactions 100000] [--each 1]
-                                     [--limit 40000] [--rounds 5] [--only ingest ingest_tasks stock lean]
+                                     [--limit 40000] [--rounds 5] [--only ingest ingest_tasks ingest_logs stock lean]
                                      [--once stock-limited] [--ddl]
 
 ``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from deltalake import DeltaTable
 
 from bench import result_file
 from bench.spent import Spent, by_command, medians
@@ -46,6 +47,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "ingest_spark": {"lane": "spark", "merge_engine": "spark"},
 }
 """Of ours, and what the pipeline file says below ``spark`` for each."""
+LOGGED = "_logs"
+"""Ends the name of one of ours whose tables have change logs."""
+WAYS |= {f"{name}{LOGGED}": way for name, way in WAYS.items()}
 CONTESTANTS = tuple(
     f"{one}{limited}" for one in (*WAYS, "stock", "lean") for limited in ("", "-limited")
 )
@@ -106,6 +110,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             at = folder / who
             spent = drain(stack, at, who, tables, given.limit if "-" in who else 0)
             refuse_different(at, wanted, columns)
+            if LOGGED in who:
+                refuse_other_count(at, tables, messages)
             shutil.rmtree(at)
             found[who].append(spent)
             print(f"round {number}: {_line(who, spent, messages)}", flush=True)
@@ -123,6 +129,14 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
         print(f"{_line(who, spent, messages)}  {ratios}")
     took = {who: [_fields(one) for one in spent] for who, spent in found.items()}
     result_file.write(given, "drains", took=took)
+
+
+def refuse_other_count(lake: Path, tables: list[str], messages: int) -> None:
+    """Raise where the change logs of a lake do not have as many changes as Kafka has."""
+    logs = [DeltaTable(lake / "d" / f"{table}__changes") for table in tables]
+    rows = sum(int(one.count()) for one in logs)
+    if rows != messages:
+        raise AssertionError(f"{rows:,} rows in the change logs, and {messages:,} changes")
 
 
 def _fields(spent: Spent) -> tuple[Any, ...]:
@@ -155,7 +169,8 @@ def drain(
     if who.startswith("ingest"):
         file = at / "b.yaml"
         way = WAYS[who.removesuffix("-limited")]
-        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync, **way)
+        logs = who.removesuffix("-limited").endswith(LOGGED)
+        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync, logs=logs, **way)
         command = ["-m", "ingest", "run", str(file), "--once", "--log", str(at / "spark.log")]
     else:
         contestant = who.removesuffix("-limited")
@@ -172,10 +187,11 @@ def pipeline(
     *,
     code: Path | None = None,
     sync: bool = True,
+    logs: bool = False,
     **spark: Any,
 ) -> None:
-    """What a user's file says, but for the size of a batch, what outlasts a power cut, and more of ``spark``. ``code``: a checkout
-    that may be older than some settings.
+    """What a user's file says, but for the size of a batch, what outlasts a power cut, ``logs`` (each table has a change log), and more of
+    ``spark``. ``code``: a checkout that may be older than some settings.
     """
     mysql, kafka, connect = stack.mysql(), stack.kafka(), stack.connect()
     source = f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}"
@@ -189,6 +205,8 @@ def pipeline(
     knows = "".join(one.read_text() for one in settings)
     if limit == WHOLE and "max_megabytes_per_batch" in knows:
         content["spark"]["max_megabytes_per_batch"] = WHOLE
+    if logs:
+        content["defaults"] = {"targets": ["mirror", "change_log"]}
     if not sync and "sync: bool" in knows:
         content["lake"]["sync"] = False
     file.write_text(yaml.safe_dump(content))

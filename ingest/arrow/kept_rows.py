@@ -13,6 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ingest.arrow.carried_rows import StepPart, of_parts
+from ingest.arrow.change_log_rows import LogBatch, of_changes
+from ingest.arrow.source_rows import unlogged
 from ingest.changes.arrow_frames import mapped
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import Position
@@ -70,6 +72,18 @@ class KeptRows:
             first = number + 1
         return found
 
+    def logged(
+        self, fields: Mapping[int, tuple[Mapping[str, str], str]], log: LogBatch
+    ) -> DataFrame:
+        """All of them as rows of the table's change log. ``fields``: by layout, as ``change_log_rows.of_changes`` has them."""
+        made = partial(_logged, dict(fields), log)
+        return mapped(self.frame.select("layout", "rows"), made, from_arrow_schema(log.schema))
+
+    @property
+    def versions(self) -> dict[int, SchemaVersion]:
+        """By layout, one of the versions that its pieces were read with."""
+        return {piece.layout: piece.version for piece in self.pieces}
+
     def _of(self, step: Step, run: Sequence[Step], over: Sequence[Carry]) -> StepPieces:
         """``run``: the steps whose rows are applied with this one, itself the last; ``over``: the DDLs between them."""
         mine, parts = dict[int, KeptPiece](), list[StepPart]()
@@ -96,7 +110,8 @@ class KeptRows:
         if not parts:
             return StructType()
         layout = next(iter(parts[0].layouts))
-        return from_arrow_schema(parts[0].of(self.types[layout].empty_table()).schema)
+        held = unlogged(self.types[layout].empty_table())
+        return from_arrow_schema(parts[0].of(held).schema)
 
 
 @dataclass(frozen=True)
@@ -163,6 +178,17 @@ def _opened(
 ) -> Iterator[pa.RecordBatch]:
     for rows in each_opened(parts, some):
         yield from rows.select(names).to_batches()
+
+
+def _logged(
+    fields: Mapping[int, tuple[Mapping[str, str], str]],
+    log: LogBatch,
+    some: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for batch in some:
+        for layout, body in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            rows = opened(body.as_buffer())
+            yield from of_changes(rows, *fields[layout], log).to_batches()
 
 
 def _meet(span: tuple[Position, Position], step: Step) -> bool:

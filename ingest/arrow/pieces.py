@@ -36,6 +36,8 @@ class Before:
     marks: Mapping[Place, HighWater]
     barriers: Sequence[Position] = ()
     waits: frozenset[bytes] = frozenset()
+    logs: bool = False
+    """Whether the table has a change log, which wants each change, with the row before it (``record_decoder.LOGGED``)."""
 
     @classmethod
     def of(
@@ -45,14 +47,16 @@ class Before:
         previous: Entry | None,
         barriers: Sequence[Position] = (),
         waits: frozenset[bytes] = frozenset(),
+        *,
+        logs: bool = False,
     ) -> Before:
         """As the manifest's newest row has it. ``places``: the topic's partitions that are read."""
         if previous is None:
-            return cls(layouts, None, {}, barriers, waits)
+            return cls(layouts, None, {}, barriers, waits, logs)
         state = previous.tables.get(str(layouts.table))
         found = {place: previous.high_water.get(place) for place in places}
         marks = {place: mark for place, mark in found.items() if mark is not None}
-        return cls(layouts, state.floor if state else None, marks, barriers, waits)
+        return cls(layouts, state.floor if state else None, marks, barriers, waits, logs)
 
 
 @dataclass(frozen=True)
@@ -170,17 +174,19 @@ def _changes(
     first, last = (epoch_of(epochs, place, _offset(records, at)) for at in (0, -1))
     if first != last:
         raise UnfitError("of two epochs")
-    found = list(_decoded(records, before.layouts, first))
+    found = list(_decoded(records, before.layouts, first, logged=before.logs))
     for _, changes in found:
         change_facts.refuse_repeated(changes.notes)
         change_facts.refuse_old(changes.notes, before.marks.get(place), before.floor)
     return found
 
 
-def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[int, Changes]]:
+def _decoded(
+    records: pa.Table, layouts: Layouts, epoch: int, *, logged: bool
+) -> Iterator[tuple[int, Changes]]:
     """By the number of their layout. Raises :class:`UnfitError`."""
     if len(layouts.each) == 1:
-        yield 0, record_decoder.decode(records, layouts.each[0], epoch)
+        yield 0, record_decoder.decode(records, layouts.each[0], epoch, logged=logged)
         return
     records = record_decoder.with_values(records)
     if not records.num_rows:
@@ -189,7 +195,7 @@ def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[
     ends = pa.concat_tables([records.slice(0, 1), records.slice(records.num_rows - 1)])
     first, last = _numbers(ends, layouts, epoch).to_pylist()
     if first == last:
-        changes = record_decoder.decode(records, layouts.each[first], epoch)
+        changes = record_decoder.decode(records, layouts.each[first], epoch, logged=logged)
         if not _all_within(changes.notes, layouts, first):
             raise UnfitError("its columns change in another order than its offsets")
         yield first, changes
@@ -200,7 +206,7 @@ def _decoded(records: pa.Table, layouts: Layouts, epoch: int) -> Iterator[tuple[
         raise UnfitError("its columns change in another order than its offsets")
     for number in numbers.unique().to_pylist():
         part = records.filter(pc.equal(numbers, number))
-        yield number, record_decoder.decode(part, layouts.each[number], epoch)
+        yield number, record_decoder.decode(part, layouts.each[number], epoch, logged=logged)
 
 
 def _numbers(records: pa.Table, layouts: Layouts, epoch: int) -> pa.ChunkedArray:

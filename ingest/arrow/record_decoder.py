@@ -37,7 +37,7 @@ POSITION = pa.struct(
 
 # Made once, and with their types: to make one of a Python value, Arrow asks each time whether it may be one of
 # dateutil's, which costs more than to compare a small table's column where that module is not installed.
-DELETE, READ, TRUNCATE = (pa.scalar(op, pa.string()) for op in "drt")
+DELETE, READ, TRUNCATE, UPDATE = (pa.scalar(op, pa.string()) for op in "drtu")
 _INCREMENTAL = pa.scalar("incremental", pa.string())
 _WITH_AFTER, _WITH_BEFORE = (pa.array(list(ops), pa.string()) for ops in ("cru", "ud"))
 _OF_WRITE, OF_REREAD, _OF_DELETE = (
@@ -45,6 +45,12 @@ _OF_WRITE, OF_REREAD, _OF_DELETE = (
     for part in (position.PART_WRITE, position.PART_REREAD, position.PART_DELETE)
 )
 _FALSE, _NO_ROW = pa.scalar(False, pa.bool_()), pa.scalar(0, pa.int32())
+
+
+LOGGED = "\x00logged"
+"""The column that rows for a change log have beside those of a MERGE: ``struct<transaction, old struct<the table's columns>>``, ``old``
+the row before an update, NULL of all others. No MySQL column name may contain U+0000.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,12 @@ class Changes:
     rows: pa.Table
 
 
-def decode(records: pa.Table, layout: Layout, epoch: int) -> Changes:
-    """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log.
-    Raises :class:`UnfitError`.
+def decode(records: pa.Table, layout: Layout, epoch: int, *, logged: bool = False) -> Changes:
+    """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log. ``logged``: rows have
+    :data:`LOGGED`, too. Raises :class:`UnfitError`.
     """
     with _fit():
-        return _decoded(with_values(records), layout, epoch)
+        return _decoded(with_values(records), layout, epoch, logged=logged)
 
 
 def with_values(records: pa.Table) -> pa.Table:
@@ -107,7 +113,7 @@ def _place(source: pa.StructArray, epoch: int) -> dict[str, pa.Array]:
     }
 
 
-def _decoded(records: pa.Table, layout: Layout, epoch: int) -> Changes:
+def _decoded(records: pa.Table, layout: Layout, epoch: int, *, logged: bool) -> Changes:
     values = _texts(records)
     columns = parsed(values, layout)
     after, before, op, source = (columns[name] for name in ("after", "before", "op", "source"))
@@ -116,8 +122,11 @@ def _decoded(records: pa.Table, layout: Layout, epoch: int) -> Changes:
     image, where = pc.if_else(pc.equal(op, DELETE), before, after), notes
     is_row = pc.not_equal(op, TRUNCATE)
     if not pc.all(is_row).as_py():
-        image, where = image.filter(is_row), notes.filter(is_row)
-    return Changes(notes, _rows(image, where, layout))
+        image, where, before = image.filter(is_row), notes.filter(is_row), before.filter(is_row)
+    rows = _rows(image, where, layout)
+    if logged:
+        rows = rows.append_column(LOGGED, _logged(before, where, layout))
+    return Changes(notes, rows)
 
 
 def _refuse_others(
@@ -160,15 +169,9 @@ def _notes(records: pa.Table, values: pa.Array, op: pa.Array, source: Any, epoch
 
 
 def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
-    streamed = pc.not_equal(notes["op"].combine_chunks(), READ)
-    columns = {}
-    for name, kind in layout.schema.columns:
-        raw = pc.struct_field(image, name)
-        found = column_values.value(raw, kind, streamed)
-        found = _without_zero_dates(found, name, layout.schema)
-        if name in layout.schema.key and found.null_count:
-            raise UnfitError("a key without a value")
-        columns[name] = found
+    columns = _values(image, notes, layout)
+    if any(columns[name].null_count for name in layout.schema.key):
+        raise UnfitError("a key without a value")
     place = pa.StructArray.from_arrays(
         [notes[field.name].combine_chunks() for field in POSITION], fields=list(POSITION)
     )
@@ -177,6 +180,31 @@ def _rows(image: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Table:
     names = ["position", "op", "committed_at"]
     columns[RESERVED_COLUMN] = pa.StructArray.from_arrays(meta, names=names)
     return pa.table(columns)
+
+
+def _values(image: pa.StructArray, notes: pa.Table, layout: Layout) -> dict[str, pa.Array]:
+    """The lake's values of row images, NULL where there is no image."""
+    streamed = pc.not_equal(notes["op"].combine_chunks(), READ)
+    return {
+        name: _without_zero_dates(
+            column_values.value(pc.struct_field(image, name), kind, streamed), name, layout.schema
+        )
+        for name, kind in layout.schema.columns
+    }
+
+
+def _logged(before: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.StructArray:
+    """:data:`LOGGED` of some rows."""
+    is_update = pc.equal(notes["op"].combine_chunks(), UPDATE)
+    held = before.filter(is_update)
+    values = _values(held, notes.filter(is_update), layout)
+    old = pa.StructArray.from_arrays([*values.values()], names=[*values])
+    # Where there is an update, its number among them; else none, which takes NULL.
+    numbers = pc.cumulative_sum(pc.cast(is_update, pa.int64()))
+    old = old.take(pc.if_else(is_update, pc.subtract(numbers, 1), pa.scalar(None, pa.int64())))
+    return pa.StructArray.from_arrays(
+        [notes["gtid"].combine_chunks(), old], names=["transaction", "old"]
+    )
 
 
 def _without_zero_dates(found: pa.Array, name: str, schema: RowSchema) -> pa.Array:

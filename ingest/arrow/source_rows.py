@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.arrow.record_decoder import LOGGED
 from ingest.arrow.winning_rows import within
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.steps import Step
@@ -16,7 +17,7 @@ from ingest.schema.steps import Step
 @dataclass(frozen=True)
 class SourceRows:
     """``parts``: apart by the columns and the key that they were read with, each with one version of these; a row for each change,
-    TRUNCATEs left out: the columns and the reserved one.
+    TRUNCATEs left out: the columns and the reserved one, and what a change log wants besides, where the table has one.
     """
 
     parts: tuple[tuple[SchemaVersion, pa.Table], ...]
@@ -53,7 +54,12 @@ class SourceRows:
 
     def _like(self, step: Step) -> list[pa.Table]:
         """Several where columns went and came again."""
-        return [rows for version, rows in self.parts if version.is_like(step.version)]
+        return [unlogged(rows) for version, rows in self.parts if version.is_like(step.version)]
+
+
+def unlogged(rows: pa.Table) -> pa.Table:
+    """The same as a MERGE wants them."""
+    return rows.drop_columns([LOGGED]) if LOGGED in rows.column_names else rows
 
 
 def _whole(parts: Sequence[pa.Table]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,12 +10,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.arrow.kept_rows import StepPieces
+from ingest.arrow.kept_rows import KeptRows, StepPieces
+from ingest.arrow.source_rows import SourceRows
 from ingest.changes import quarantine_rows, row_images
 from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
+from ingest.model.manifest import LogState
 from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.position import Position
+from ingest.schema.catalog import SchemaVersion
+from ingest.schema.change_log import Control
 from ingest.schema.steps import Step, TableFacts
 from ingest.targets.target import Target
 
@@ -33,6 +38,8 @@ class StepBatch:
     schema: RowSchema
     applicable: bool = True
     """False when it is known that none of them can be applied, or that there is none."""
+    logs: bool = False
+    """Whether the table has a change log, which wants the row before an update, too."""
     pieces: ClassVar[None] = None
     """None of them lies in Spark, read by Arrow."""
     rows: pa.Table | None = None
@@ -44,7 +51,7 @@ class StepBatch:
         """The typed changes (``row_images.typed``), computed once."""
         if self._kept is None:
             mine = self.readable.filter(self.mine)
-            frame = row_images.typed(mine, self.schema, with_before=not self.key)
+            frame = row_images.typed(mine, self.schema, with_before=self.logs or not self.key)
             frame = frame.drop("before", "after", "key_json")
             if self.key:  # raw bytes are wanted only of what goes to quarantine
                 refused = F.col("reason").isNotNull()
@@ -92,6 +99,23 @@ class StepRows:
         return frame.select(F.struct(*columns).alias("row"), f"{RESERVED_COLUMN}.*")
 
 
+@dataclass(frozen=True)
+class ForLog:
+    """What a table's change log gets of a batch, beside the changes of its steps. ``rows``: these changes, where they were read by Arrow;
+    ``versions``: definitions of which it has to hold the columns; ``controls``: what is no change of a row; ``first``: where the table's
+    first snapshot was taken; ``known``: the log as it is published, None where it begins with this batch; ``applied``: the table's
+    newest position of before, None for a new one; ``again``: changes may be older than that and come for the first time.
+    """
+
+    rows: SourceRows | KeptRows | None
+    versions: Sequence[SchemaVersion]
+    controls: Sequence[Control]
+    first: Position | None
+    known: LogState | None
+    applied: Position | None
+    again: bool = False
+
+
 @dataclass
 class TableBatch:
     """One table of a batch, step by step: all of them read by Spark's columns, or all by Arrow. ``carried``: numbers of those whose changes
@@ -101,6 +125,8 @@ class TableBatch:
     facts: TableFacts
     steps: list[StepBatch | StepRows | StepPieces]
     carried: tuple[int, ...] = ()
+    log: ForLog | None = None
+    """For the table's change log; None where it has none."""
     _spent: list[DataFrame] = field(default_factory=list)
 
     @property

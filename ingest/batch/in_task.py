@@ -112,10 +112,14 @@ def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:
 
 
 def _folded(piece: Piece, before: Before) -> dict[str, Any]:
-    """A change whose key has a newer one in the same step would be thrown away in the driver: it does not travel."""
+    """A change whose key has a newer one in the same step would be thrown away in the driver: it does not travel, unless the table's change
+    log wants it.
+    """
     key = before.layouts.each[piece.layout].version.key
     barriers = sorted({*piece.truncates, *before.barriers})
-    parts = [winners(part, key) for part in between(piece.rows, barriers)]
+    parts = between(piece.rows, barriers)
+    if not before.logs:
+        parts = [winners(part, key) for part in parts]
     spans = [[str(end) for end in span(part)] for part in parts]
     rows = pa.concat_tables(parts) if parts else piece.rows.slice(0, 0)
     keys = key_range(rows, key) or (None, None)

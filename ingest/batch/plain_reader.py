@@ -127,7 +127,8 @@ class PlainReader:
             applied = _applied(one.table, previous)
             cuts = barriers(request.catalog, one.table, applied) if folds else ()
             found[topic] = Before.of(
-                one, places[topic], previous, cuts, waits.get(topic) or frozenset()
+                *(one, places[topic], previous, cuts, waits.get(topic) or frozenset()),
+                logs=self._pipeline.logs(one.table),
             )
         return found
 

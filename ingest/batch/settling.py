@@ -187,9 +187,10 @@ class Settling:
         note = note or replace(self._spine.note(), cleanup=(name, cleanup.below))
         started = time.monotonic()
         entry = self._spine.without_changes("cleanup")
-        applied = self._applier.clean_up(cleanup, Work.of(note))
+        log = newest.tables[name].log
+        applied = self._applier.clean_up(cleanup, Work.of(note), log)
         settled = restarted_snapshots.settled(entry.tables[name], cleanup)
-        after = replace(settled, version=applied.version)
+        after = replace(settled, version=applied.version, log=applied.log)
         read_after = max(cleanup.below, asked or cleanup.below)
         gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after, asked_after)
         tables, seconds = {**entry.tables, name: after}, time.monotonic() - started

@@ -11,15 +11,16 @@ from pyspark.sql import functions as F
 from ingest.arrow import carried_rows, table_batch
 from ingest.arrow.kept_rows import KeptRows, StepPieces
 from ingest.arrow.source_rows import SourceRows
-from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
+from ingest.arrow.table_batch import ForLog, StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
+from ingest.batch.table_definitions import InForce
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.manifest import Entry, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.schema import carried
+from ingest.schema import carried, change_log
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Step, TableFacts, steps
@@ -32,20 +33,22 @@ class StepCutter:
     pipeline: Pipeline
     session: SparkSession
     prepared: list[TableBatch] = field(default_factory=list)
+    replays: bool = False
+    """Whether the newest batch is of what waited in quarantine."""
 
     def prepare(
         self,
         fresh: DataFrame | None,
         rows: Mapping[TableId, SourceRows | KeptRows],
         facts: Mapping[TableId, TableFacts],
-        catalog: Catalog,
+        seen: InForce,
         previous: Entry | None,
     ) -> list[TableBatch]:
         """Cut each table's changes into steps. ``rows``: of the tables that were read by Arrow; those of
         all others are in ``fresh``.
         """
-        self.prepared = []
-        states = previous.tables if previous else {}
+        self.prepared, self.replays = [], seen.note.replay
+        catalog, states = seen.catalog, previous.tables if previous else {}
         readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
         for table, found in facts.items():
             if table in rows:
@@ -69,16 +72,17 @@ class StepCutter:
         states: Mapping[str, TableState],
     ) -> TableBatch:
         state = states.get(str(found.table))
-        cut = steps(found, catalog, state.position if state else None)
-        cut = row_fates.without_void(cut, self.pipeline.target(found.table, keyed=True))
+        every = steps(found, catalog, state.position if state else None)
+        log = self._for_log(rows, found, every, catalog, state)
+        cut = row_fates.without_void(every, self.pipeline.target(found.table, keyed=True))
         carries = carried.between(cut, self.pipeline.lake.profile)
         gone_on = zip(cut, carries, strict=False)
         numbers = tuple(step.number for step, carry in gone_on if carry is not None)
         if isinstance(rows, KeptRows):
-            return TableBatch(found, [*rows.cut(cut, carries)], numbers)
+            return TableBatch(found, [*rows.cut(cut, carries)], numbers, log)
         pairs = zip(cut, carried_rows.joined(rows.cut(cut), carries), strict=True)
         mine = [StepRows(one, one.version.key, part, self.session) for one, part in pairs]
-        return TableBatch(found, [*mine], numbers)
+        return TableBatch(found, [*mine], numbers, log)
 
     def _cut(
         self,
@@ -104,12 +108,14 @@ class StepCutter:
         target = self.pipeline.target(table, keyed=all(keys))
         if target.ignored or target.refused:
             readable = table_batch.taken_in(readable.filter(mine), target)
+        every, logs = cut, self.pipeline.logs(table)
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
         last = self.pipeline.target(table, keyed=bool(keys[-1]))
         cut = row_fates.without_void(cut, last if last.dead else target)
         again = None if all(keys) else restarted_snapshots.begins_again(found, state)
         if again:
             cut = [_beginning_with(one, again.position) for one in cut]
+            every = [_beginning_with(one, again.position) for one in every]
         zero = self.pipeline.source.epoch_dates
         batches: list[StepBatch | StepRows | StepPieces] = []
         for step in cut:
@@ -124,9 +130,34 @@ class StepCutter:
                     readable,
                     mine & dedup.within(F.col("position"), step.start, step.end),
                     schema,
+                    logs=logs,
                 )
             )
-        return TableBatch(found, batches)
+        log = self._for_log(None, found, every, catalog, state)
+        return TableBatch(found, batches, log=log)
+
+    def _for_log(
+        self,
+        rows: SourceRows | KeptRows | None,
+        found: TableFacts,
+        every: list[Step],
+        catalog: Catalog,
+        state: TableState | None,
+    ) -> ForLog | None:
+        """``every``: the table's steps, those that leave nothing of its rows among them."""
+        table = found.table
+        if not self.pipeline.logs(table):
+            return None
+        applied = state.position if state else None
+        return ForLog(
+            rows,
+            change_log.versions(table, every, catalog, found.high),
+            change_log.controls(found, every, catalog, applied),
+            restarted_snapshots.first(catalog, table),
+            state.log if state else None,
+            applied,
+            self.replays,
+        )
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:
         """The key of each step: the primary key in force, else the unique key that Debezium puts

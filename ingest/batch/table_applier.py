@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from ingest.arrow.kept_rows import StepPieces
 from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
+from ingest.batch.change_logs import ChangeLogs
 from ingest.batch.job_descriptions import described
 from ingest.batch.row_fates import Was, another
 from ingest.batch.table_columns import TableColumns
@@ -29,11 +30,13 @@ from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
+from ingest.model.manifest import LogState
 from ingest.model.names import Role, app_id, numbered
 from ingest.model.start_facts import Note, carrying
 from ingest.model.topics import TableId, captured
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.change_log import Control
 from ingest.schema.steps import Applied
 
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
@@ -73,6 +76,7 @@ class Applier:
     committer: Committer
     _merging: Merging = field(init=False)
     _columns: TableColumns = field(init=False)
+    _logs: ChangeLogs = field(init=False)
     _local: threading.local = field(default_factory=threading.local)
     _seen: set[TableId] = field(default_factory=set)
 
@@ -83,6 +87,7 @@ class Applier:
             EngineJob(self.session, self.committer, lake.path, wanted, lake.profile)
         )
         self._columns = TableColumns(self.pipeline, self.committer, self._merging)
+        self._logs = ChangeLogs(self.pipeline, self.committer, self._merging)
 
     @property
     def collects(self) -> bool:
@@ -138,11 +143,23 @@ class Applier:
             ]
             unknown += self._step(target, table, one, phases, batch.facts.bytes)
         reached("table_committed", work.batch_id, str(table))
-        changes = batch.facts.changes
+        log, changes = self._logged(session, batch, work), batch.facts.changes
         now = self._merging.handle(target)
         version = self.committer.to_publish(now)
         chosen = str(self._merging.choices.get(target.path, ""))
-        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen)
+        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen, log)
+
+    def _logged(self, session: SparkSession, batch: TableBatch, work: Work) -> LogState | None:
+        if batch.log is None:
+            return None
+        table = batch.facts.table
+        log = SparkTable(session, self.pipeline.change_log_path(table))
+        return self._logs.append(log, batch, batch.log, self._of_log(table, work))
+
+    def _of_log(self, table: TableId, work: Work) -> Identity:
+        """Of a batch's part in a table's change log."""
+        app = app_id(self.pipeline.name, work.checkpoint_id, str(table), Role.CHANGE_LOG)
+        return Identity(app, work.batch_id, note=work.note)
 
     def _refuse_carried_otherwise(
         self, target: SparkTable, batch: TableBatch, first: Identity
@@ -158,8 +175,10 @@ class Applier:
             if was and was != batch.carried:
                 raise CarriedOtherwiseError(batch.facts.table)
 
-    def clean_up(self, cleanup: Cleanup, work: Work) -> Applied:
-        """Do to the rows that a completed snapshot did not contain what the table's target does to such."""
+    def clean_up(self, cleanup: Cleanup, work: Work, log: LogState | None = None) -> Applied:
+        """Do to the rows that a completed snapshot did not contain what the table's target does to such. ``log``: the table's change log,
+        where it has one.
+        """
         target = SparkTable(self._own_session(), self.pipeline.path(cleanup.table))
         held = target.describe()
         assert held is not None
@@ -170,7 +189,10 @@ class Applier:
             identity = Identity(app, work.batch_id, number, work.note)
             self.committer.once(target, identity, act, may_do_nothing=True)
         version = self.committer.to_publish(target)
-        return Applied(cleanup.table, target.path, version, 0, target.id())
+        if log is not None:
+            said, of = [Control("void", cleanup.below)], self._of_log(cleanup.table, work)
+            log = self._logs.note(SparkTable(self._own_session(), log.path), said, log, of)
+        return Applied(cleanup.table, target.path, version, 0, target.id(), log=log)
 
     def bring_back(self, table: TableId, version: int) -> int:
         """Bring a table to what it held at a version; returns the version that holds that now. Upkeep since then stays, as

@@ -94,6 +94,10 @@ def run(
     home: local.Home = None,
 ) -> None:
     """Run the pipeline: apply the connector, then keep the lake equal to MySQL."""
+    from ingest.arrow import freed_memory
+
+    freed_memory.as_soon_as_freed()  # before anything imports delta-rs
+
     from ingest.cli.batches import BatchLines
     from ingest.config.pipeline_file import load
     from ingest.job.run import Run

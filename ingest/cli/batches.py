@@ -13,6 +13,7 @@ from rich.text import Text
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
+from ingest.model.manifest import Entry
 from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR, SET_ASIDE
 from ingest.observe import lanes
 from ingest.observe.only_in_lake import OnlyInLake
@@ -74,6 +75,16 @@ def waiting_lines(waiting: Sequence[Waiting]) -> Text:
     )
 
 
+def _read_and_logged(newest: Entry | None) -> Text:
+    """Where changes were read, and how many tables have a change log; nothing of what is not so."""
+    text = Text(style="dim")
+    if newest and newest.lanes:
+        text.append(f"read       {lanes.in_words(newest.lanes)}\n")
+    many = sum(1 for one in newest.tables.values() if one.log) if newest else 0
+    those = "1 table" if many == 1 else f"{many} tables"
+    return text.append(f"logs       each change of {those} is in its change log\n" if many else "")
+
+
 def status_table(report: ProgressReport) -> Group:
     """`ingest status` for people."""
     newest = report.newest
@@ -95,8 +106,7 @@ def status_table(report: ProgressReport) -> Group:
     if newest and newest.stages:
         took = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in newest.stages.items())
         head.append(f"stages     {took} of {newest.seconds:.1f} s\n", "dim")
-    if newest and newest.lanes:
-        head.append(f"read       {lanes.in_words(newest.lanes)}\n", "dim")
+    head.append_text(_read_and_logged(newest))
     for gap in newest.gaps if newest else ():
         state = "open until `ingest resync` of the table" if gap.by_hand else "not mended yet"
         state = state if report.is_open(gap) else "mended: the table was taken again"

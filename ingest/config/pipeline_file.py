@@ -26,9 +26,9 @@ from pydantic_core import ErrorDetails
 
 from ingest.config.observe_settings import Observe
 from ingest.config.spark_settings import Spark
-from ingest.config.table_settings import Settings, Table
+from ingest.config.table_settings import Defaults, Settings, Table
 from ingest.model.errors import IngestError
-from ingest.model.names import join, table_folder
+from ingest.model.names import change_log_folder, join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
@@ -192,6 +192,11 @@ class Lake(Settings):
         description="Whether a batch is on the disk before it is published, so that a power cut loses nothing of it. `false` "
         "is faster by some milliseconds a batch and table; after a power cut the tables may then lack what was published.",
     )
+    change_log_suffix: str = Field(
+        "__changes",
+        pattern=r"^[A-Za-z0-9_-]{1,32}$",
+        description="Behind a table's name, the folder of its change log: `shop/orders__changes`.",
+    )
     profile: Profile = Field(
         "standard",
         description="`standard`: tables begin plain, and column mapping or type widening is switched on for "
@@ -238,6 +243,7 @@ class Pipeline(Settings):
     dedup: Dedup = Field(default_factory=lambda: Dedup.model_validate({}))
     spark: Spark = Field(default_factory=lambda: Spark.model_validate({}))
     observe: Observe = Field(default_factory=lambda: Observe.model_validate({}))
+    defaults: Defaults = Field(default_factory=lambda: Defaults.model_validate({}))
     tables: dict[str, Table] = Field(
         default_factory=dict,
         description="By pattern, as in `source.tables`: what is special there.",
@@ -250,6 +256,17 @@ class Pipeline(Settings):
     def path(self, table: TableId) -> str:
         """Where a table's copy is in the lake."""
         return join(self.lake.path, table_folder(table.database, table.name))
+
+    def change_log_path(self, table: TableId) -> str:
+        """Where a table's change log is, if it has one."""
+        folder = change_log_folder(table.database, table.name, self.lake.change_log_suffix)
+        return join(self.lake.path, folder)
+
+    def logs(self, table: TableId) -> bool:
+        """Whether a table has a change log."""
+        said = [s.targets for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+        last = next((one for one in reversed(said) if one is not None), self.defaults.targets)
+        return "change_log" in last
 
     def target(self, table: TableId, *, keyed: bool) -> Target:
         """What a table is kept as. ``keyed``: it has a key."""

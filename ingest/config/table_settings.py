@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
@@ -16,6 +16,16 @@ class Settings(BaseModel):
     """Base of every section: frozen, unknown keys refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Written = Literal["mirror", "change_log"]
+"""What is written of a table: its copy, which holds what the source holds now; and each change of it, once."""
+
+
+def mirror_among(written: Sequence[Written]) -> None:
+    """Raises ``ValueError`` where a table would have no copy, from which all else goes on."""
+    if "mirror" not in written:
+        raise ValueError("`mirror` has to be among the targets: a change log goes on from it")
 
 
 class Ddl(Settings):
@@ -55,6 +65,20 @@ def _or_a_word(schema: Any) -> None:
     schema["anyOf"].insert(0, {"enum": [*_WORDS]})
 
 
+class Defaults(Settings):
+    """What holds for tables of which `tables` says nothing else."""
+
+    targets: tuple[Written, ...] = Field(
+        ("mirror",), description="What is written, as below `tables`."
+    )
+
+    @field_validator("targets")
+    @classmethod
+    def _has_a_mirror(cls, value: tuple[Written, ...]) -> tuple[Written, ...]:
+        mirror_among(value)
+        return value
+
+
 class _AnyTarget(Settings):
     """What is special about some tables, whatever their target."""
 
@@ -63,6 +87,11 @@ class _AnyTarget(Settings):
         description="What is done about DDL: one word (`evolve`, `add_only`, `ignore`, `pause`, `fail`) or one "
         "per kind of change. Where several patterns match a table, the last one with `ddl` counts.",
         json_schema_extra=_or_a_word,
+    )
+    targets: tuple[Written, ...] | None = Field(
+        None,
+        description="What is written: `mirror`, the table's copy; `change_log`, each of its changes once, in a table that is only "
+        "appended to, beside the copy. Where several patterns match a table, the last one with `targets` counts.",
     )
     approved: str | None = Field(
         None,
@@ -78,6 +107,13 @@ class _AnyTarget(Settings):
                     f"expected one of {', '.join(_WORDS)}, or a policy per kind of DDL"
                 )
             return _WORDS[value]
+        return value
+
+    @field_validator("targets")
+    @classmethod
+    def _has_a_mirror(cls, value: tuple[Written, ...] | None) -> tuple[Written, ...] | None:
+        if value is not None:
+            mirror_among(value)
         return value
 
     @field_validator("approved")

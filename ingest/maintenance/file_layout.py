@@ -33,7 +33,7 @@ MOST = 32 * 2**20
 """Bytes that are written anew at a time, while changes wait: some seconds. As many rows as :data:`WORTH` MERGEs
 wrote are not too many either."""
 
-UNPACKED = 64 * 2**20
+UNPACKED = 32 * 2**20
 """Bytes of the rows that are written anew at a time, before they are compressed: sorted and written they take some five times that of
 memory. Rows of a text that repeats take a thirtieth of it on disk, so that :data:`MOST` alone would be a GiB of them.
 """

@@ -23,6 +23,8 @@ NAMES = (
     "files_written",
     "step_committed",
     "table_committed",
+    "log_started",
+    "log_committed",
     "tables_committed",
     "manifest_committed",
     "offsets_committed",
@@ -31,7 +33,7 @@ NAMES = (
 )
 """In the order in which a batch passes them. ``share_read`` in the Python worker of each of Spark's tasks that reads a part of it, before that
 hands its part over; ``table_started`` and ``table_committed`` once per
-table, their detail; ``files_written`` where the files of a commit by delta-rs lie in their table and its
+table, their detail, as ``log_started`` and ``log_committed`` around its change log; ``files_written`` where the files of a commit by delta-rs lie in their table and its
 log does not name them yet; ``step_committed`` after each commit of a table; ``files_rewritten`` where a table is put in
 order, before that is committed; ``batch_logged`` once Spark has
 written its own commit, too."""

@@ -54,13 +54,16 @@ SCHEMA = (
     f"{FIRST_SCHEMA}, base bigint, follows bigint, gaps_gone array<int>, gaps_at array<int>, "
     "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
     f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int, "
-    "lanes array<struct<lane: string, changes: bigint>>, remembered bigint"
+    "lanes array<struct<lane: string, changes: bigint>>, remembered bigint, "
+    "logs array<struct<table: string, path: string, version: bigint, id: string, batch: bigint, "
+    f"upto: {SQL_TYPE}>>"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
 in this one's each of ``gaps`` stands. ``total_changes``: of all batches up to this one. ``stopped``: which of ``tables`` stand still, and
 why. ``hidden``: of which a snapshot waits in Kafka, and the place at which that was taken. ``spark_batch``: of Spark's batches
-under this checkpoint the newest of which anything is published; ``part``: and the newest of its parts."""
+under this checkpoint the newest of which anything is published; ``part``: and the newest of its parts. ``logs``: change logs of
+``tables``, as :class:`LogState` has them."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,19 @@ class HighWater:
     position: Position | None = None
     gtid: str = ""
     topic_id: str = ""
+
+
+@dataclass(frozen=True)
+class LogState:
+    """A table's change log as a batch left it. ``batch``: the newest one that is in it. ``upto``: changes up to there stood in it before
+    the table went back, and are not added again where they come once more; None where nothing did.
+    """
+
+    path: str
+    version: int
+    id: str
+    batch: int
+    upto: Position | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +131,8 @@ class TableState:
     hidden: Position | None = None
     """Of a table without a key that is taken again: the place of a snapshot that is not known to be whole. It waits in Kafka,
     with what came from there on, as behind ``stopped``; readers see what the table held before."""
+    log: LogState | None = None
+    """Its change log, which has all of what is applied since it began; None where it has none, or one that has to begin again."""
 
     @property
     def waits(self) -> bool:
@@ -217,7 +235,8 @@ class Entry:
     @property
     def versions(self) -> dict[str, int]:
         """By path of a table: the version that holds what is published."""
-        return {state.path: state.version for state in self.tables.values()}
+        logs = {one.log.path: one.log.version for one in self.tables.values() if one.log}
+        return {state.path: state.version for state in self.tables.values()} | logs
 
     def without_changes(self, kind: Kind, batch_id: int, term: int) -> Entry:
         """A row after this one that takes nothing from Kafka: all counts 0, all ranges empty."""
@@ -275,6 +294,11 @@ class Entry:
                 for name, state in sorted(self.tables.items())
                 if state.hidden
             ],
+            "logs": [
+                {"table": name, **vars(state.log), "upto": _dict(state.log.upto)}
+                for name, state in sorted(self.tables.items())
+                if state.log
+            ],
             "stages": [{"stage": name, "seconds": took} for name, took in self.stages.items()],
             "gaps": [
                 {**vars(gap), "resync": _dict(gap.resync), "position": _dict(gap.position)}
@@ -288,6 +312,7 @@ class Entry:
         plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
         stopped = {one["table"]: one["reason"] for one in row.get("stopped") or ()}
         hidden = {one["table"]: one["position"] for one in row.get("hidden") or ()}
+        logs = {one["table"]: _log_state(one) for one in row.get("logs") or ()}
         return cls(
             **plain,
             spark_batch=row.get("spark_batch"),
@@ -304,7 +329,7 @@ class Entry:
                 )
                 for h in row["high_water"] or ()
             },
-            tables={t["name"]: _table_state(t, stopped, hidden) for t in row["tables"] or ()},
+            tables={t["name"]: _table_state(t, stopped, hidden, logs) for t in row["tables"] or ()},
             stages={one["stage"]: one["seconds"] for one in row["stages"] or ()},
             gaps=tuple(
                 Gap(**{**gap, **{k: _position(gap[k]) for k in ("resync", "position")}})
@@ -315,7 +340,11 @@ class Entry:
 
 _POSITIONS = ("position", "floor", "snapshot", "reread", "paused")
 _NAMES = ("left_out", "kept")
-_LISTED = ("stopped", "hidden")  # by lists of their own, which an older manifest does not have
+_LISTED = (
+    "stopped",
+    "hidden",
+    "log",
+)  # by lists of their own, which an older manifest does not have
 _PLAIN = (
     "batch_id",
     "kind",
@@ -343,11 +372,23 @@ def _position(value: Any) -> Position | None:
     return Position.from_mapping(value) if value else None
 
 
+def _log_state(row: Mapping[str, Any]) -> LogState:
+    rest = {key: value for key, value in row.items() if key != "table"}
+    return LogState(**{**rest, "upto": _position(row["upto"])})
+
+
 def _table_state(
-    row: Mapping[str, Any], stopped: Mapping[str, str], hidden: Mapping[str, Any]
+    row: Mapping[str, Any],
+    stopped: Mapping[str, str],
+    hidden: Mapping[str, Any],
+    logs: Mapping[str, LogState],
 ) -> TableState:
     rest = {key: value for key, value in row.items() if key != "name"}
     names = {key: tuple(row[key] or ()) for key in _NAMES}
     places = {key: _position(row[key]) for key in _POSITIONS}
-    listed = {"stopped": stopped.get(row["name"], ""), "hidden": _position(hidden.get(row["name"]))}
+    listed = {
+        "stopped": stopped.get(row["name"], ""),
+        "hidden": _position(hidden.get(row["name"])),
+        "log": logs.get(row["name"]),
+    }
     return TableState(**{**rest, **places, **names, **listed})

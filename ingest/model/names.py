@@ -40,6 +40,11 @@ def table_folder(database: str, table: str) -> str:
     return f"{_segment(database)}/{_segment(table)}"
 
 
+def change_log_folder(database: str, table: str, suffix: str) -> str:
+    """Folder of a table's change log, beside its mirror: ``shop/orders__changes``."""
+    return table_folder(database, f"{table}{suffix}")
+
+
 def _segment(name: str) -> str:
     return "".join(
         char if _plain(char) and not (index == 0 and char in "._") else f"%{ord(char):02X}"
@@ -127,6 +132,8 @@ class Role(Enum):
 
     MIRROR = "mirror"
     """A source table's changes, in its own table."""
+    CHANGE_LOG = "change-log"
+    """The same changes, each appended once to the table's change log."""
     ABSENT = "mirror-absent"
     """Changes that remove a row which that table does not hold, in the quarantine."""
     QUARANTINE = "quarantine"
@@ -166,6 +173,11 @@ def upgrade_app_id(pipeline: str, table: str, version: int) -> str:
 def upkeep_app_id(pipeline: str) -> str:
     """For what is removed from the manifest."""
     return app_id(pipeline, "", INTERNAL_FOLDER, Role.UPKEEP)
+
+
+def log_app_ids(pipeline: str, checkpoint_ids: Iterable[str], table: str) -> set[str]:
+    """Every app id under which a job may commit to a table's change log."""
+    return {app_id(pipeline, one, table, Role.CHANGE_LOG) for one in checkpoint_ids}
 
 
 def app_ids(

@@ -254,6 +254,8 @@ class StartFacts:
     """Tables of the manifest that the pipeline file does not take any more."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""
+    logs: Sequence[LakeFacts] = ()
+    """Change logs, each under the name of its table."""
 
     @property
     def keeps_state(self) -> bool:
@@ -263,4 +265,5 @@ class StartFacts:
     @property
     def versions(self) -> dict[str, int]:
         """Path to version, of all that is there."""
-        return {one.path: one.version for one in self.lake if one.version is not None}
+        every = (*self.lake, *self.logs)
+        return {one.path: one.version for one in every if one.version is not None}

@@ -243,6 +243,24 @@ def of_targets(
     return found
 
 
+def of_logs(
+    states: Mapping[str, TableState],
+    logs: Callable[[TableId], bool],
+    path: Callable[[TableId], str],
+) -> list[Effect]:
+    """What the pipeline file makes of change logs: which begin, and which end. ``logs``: whether a table is to have one; ``path``: where."""
+    found = []
+    for name, state in states.items():
+        table = TableId.parse(name)
+        if logs(table) and state.log is None:
+            sentence = f"each change from now on goes to {path(table)}, too; `ingest resync` brings the rows that are there"
+            found.append(Effect(name, "targets", ("metadata",), sentence))
+        elif state.log is not None and not logs(table):
+            sentence = "its change log ends and stays as it is; asked for again, it lacks what comes meanwhile, and says so"
+            found.append(Effect(name, "targets", ("nothing",), sentence))
+    return found
+
+
 def of_patterns(captured: Sequence[TableId], known: Sequence[TableId]) -> list[Effect]:
     """What wider patterns do. ``captured``: tables that the file takes now; ``known``: those that the connector has told
     of.

@@ -18,6 +18,7 @@ from ingest.observe.lake_plan import (
     HeldTable,
     effects,
     of_left,
+    of_logs,
     of_patterns,
     of_policies,
     of_targets,
@@ -79,6 +80,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
             lambda table: pipeline.target(table, keyed=table in keyed),
             lambda table: pipeline.unfit(table, keyed=table in keyed),
         ),
+        *of_logs(states, pipeline.logs, pipeline.change_log_path),
         *of_patterns(captured(there, pipeline.source.tables), known),
         *of_left(left, {effect.table for effect in pending}),
     ]

@@ -150,6 +150,11 @@ class ProgressReport:
             "blocking": sorted(self.blocking),
             "joining": list(self.joining),
             "left_out": [{"table": name, "reason": why} for name, why in self.left_out.items()],
+            "change_logs": [
+                {"table": name, "path": state.log.path, "version": state.log.version}
+                for name, state in (newest.tables if newest else {}).items()
+                if state.log
+            ],
             "paused": [
                 {"table": name, "statement": state.paused_by, "position": str(state.paused)}
                 for name, state in (newest.tables if newest else {}).items()

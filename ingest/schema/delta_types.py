@@ -36,6 +36,16 @@ def struct_json(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {"type": "struct", "fields": named}
 
 
+def sql_type(said: Any) -> str:
+    """The inverse of :func:`type_json`, as Spark writes it."""
+    if not isinstance(said, dict):
+        return next((text for text, name in _OTHERWISE.items() if name == said), str(said))
+    if said["type"] == "array":
+        return f"array<{sql_type(said['elementType'])}>"
+    fields = ", ".join(f"`{one['name']}`: {sql_type(one['type'])}" for one in said["fields"])
+    return f"struct<{fields}>"
+
+
 def _type(tokens: list[str]) -> tuple[Any, list[str]]:
     name, left = tokens[0].lower(), tokens[1:]
     if name == "array":

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ingest.model.errors import Exit, IngestError
+from ingest.model.manifest import LogState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog, SchemaVersion
@@ -138,6 +139,8 @@ class Applied:
     id: str = ""
     unknown: tuple[str, ...] = ()
     engine: str = ""
+    log: LogState | None = None
+    """Its change log."""
 
     def read_by_spark(self, because: str | None) -> Applied:
         """The same, said of a table whose changes were not plain enough for Arrow."""

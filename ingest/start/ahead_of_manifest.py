@@ -30,11 +30,17 @@ def ahead(facts: StartFacts) -> list[LakeFacts]:
     return [lake for lake in facts.lake if is_ahead(facts, lake)]
 
 
+def logs_ahead(facts: StartFacts) -> list[LakeFacts]:
+    """Change logs with a commit of ours beyond the manifest. What such a one holds more stays, whatever becomes of the tables."""
+    return [log for log in facts.logs if is_ahead(facts, log)]
+
+
 def newest_batch(facts: StartFacts) -> int:
     """The highest number of a batch that any table has a commit of, as far as that was looked for: of all commits beyond
     the manifest, and of what tables hold that went back. 0 without one.
     """
-    beyond = [marker.batch for lake in facts.lake for marker in lake.markers.values()]
+    every = (*facts.lake, *facts.logs)
+    beyond = [marker.batch for lake in every for marker in lake.markers.values()]
     back = [lake.held.batch or 0 for lake in facts.lake if lake.held is not None]
     return max([*beyond, *back], default=0)
 
@@ -44,7 +50,11 @@ def may_be_finished(facts: StartFacts, torn: Sequence[LakeFacts]) -> Note | None
     and Kafka has the batch's records. None otherwise.
     """
     notes = [lake.note for lake in torn if lake.note is not None]
-    if any(note.batch_id != published(facts) + 1 for note in notes) or lost(facts, notes[0]):
+    if (
+        not notes
+        or any(note.batch_id != published(facts) + 1 for note in notes)
+        or lost(facts, notes[0])
+    ):
         return None
     known = facts.newest.tables if facts.newest else {}
     went = any(lake.is_copy or (lake.version is None and lake.name in known) for lake in facts.lake)

@@ -7,7 +7,14 @@ from pyspark.sql import SparkSession
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.model.names import INTERNAL_FOLDER, Role, app_ids, manifest_path, quarantine_path
+from ingest.model.names import (
+    INTERNAL_FOLDER,
+    Role,
+    app_ids,
+    log_app_ids,
+    manifest_path,
+    quarantine_path,
+)
 from ingest.model.start_facts import StartFacts
 from ingest.start import gather_facts
 
@@ -28,6 +35,10 @@ def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Commi
     versions = {name: table.version() for name, table in tables.items() if table.exists()}
     for name, ids in app_ids(pipeline.name, checkpoint_ids(facts), versions).items():
         committer.fence(tables[name], *sorted(ids))
+    for log in facts.logs:
+        if log.version is not None and not (log.torn or log.unreadable):
+            ids = log_app_ids(pipeline.name, checkpoint_ids(facts), log.name)
+            committer.fence(SparkTable(spark, log.path), *sorted(ids))
 
 
 def checkpoint_ids(facts: StartFacts) -> set[str]:
@@ -35,5 +46,5 @@ def checkpoint_ids(facts: StartFacts) -> set[str]:
     torn: it is finished under its own, whatever has become of its checkpoint since.
     """
     known = [facts.checkpoint.id, facts.newest.checkpoint_id if facts.newest else None]
-    torn = [one.note.checkpoint_id for one in facts.lake if one.note]
+    torn = [one.note.checkpoint_id for one in (*facts.lake, *facts.logs) if one.note]
     return {one for one in (*known, *torn) if one}

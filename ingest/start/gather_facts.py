@@ -16,7 +16,13 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.storage import Files, Storage
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place
-from ingest.model.names import INTERNAL_FOLDER, checkpoint_path, quarantine_path, table_folder
+from ingest.model.names import (
+    INTERNAL_FOLDER,
+    checkpoint_path,
+    join,
+    quarantine_path,
+    table_folder,
+)
 from ingest.model.offset_log import offsets_from_log
 from ingest.model.offset_ranges import offsets_from_json
 from ingest.model.position import Position
@@ -29,6 +35,7 @@ from ingest.model.start_facts import (
 )
 from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
+from ingest.start.look_at_log import look_at_log
 from ingest.start.look_at_table import look
 
 NOTHING_TOLD: Final = Catalog()
@@ -52,7 +59,11 @@ def gather(
     """
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
-    lake = [*_tables(spark, pipeline, ledger, newest), *_own(spark, pipeline, ledger, newest)]
+    folders = _folders(spark, pipeline)
+    lake = [
+        *_tables(spark, pipeline, ledger, newest, folders),
+        *_own(spark, pipeline, ledger, newest),
+    ]
     return StartFacts(
         pipeline=pipeline.name,
         shape=shape(pipeline),
@@ -67,6 +78,7 @@ def gather(
         from_beginning=from_beginning,
         failed=failed,
         barred=barred,
+        logs=_logs(spark, pipeline, newest, folders),
         untaken=_untaken(newest, pipeline.source.tables),
         ignored={
             name: frozenset(ignored)
@@ -187,22 +199,50 @@ def _is_whole(text: str | None, skipped: int) -> bool:
         return False
 
 
-def _tables(
-    spark: SparkSession, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
-) -> list[LakeFacts]:
-    known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
-    root = Storage(spark, pipeline.lake.path)
-    folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
-    tables = {name: TableId.parse(name) for name in known}
-    names = {table_folder(table.database, table.name): name for name, table in tables.items()}
+def _folders(spark: SparkSession, pipeline: Pipeline) -> set[str]:
+    """Of Delta tables below the lake's root, but for ``_ingest``'s own."""
+    root, found = Storage(spark, pipeline.lake.path), set[str]()
     for database in root.names(""):
         if database == INTERNAL_FOLDER or database.startswith("."):
             continue
         for table in root.names(database):
             if root.exists(f"{database}/{table}/_delta_log"):
-                folders.add(f"{database}/{table}")
+                found.add(f"{database}/{table}")
+    return found
+
+
+def _logs(
+    spark: SparkSession, pipeline: Pipeline, newest: Entry | None, folders: Collection[str]
+) -> list[LakeFacts]:
+    """Change logs that the manifest knows, and others that lie where this pipeline file has them."""
+    states = (newest.tables if newest else {}).items()
+    known = {state.log.path: (name, state.log) for name, state in states if state.log}
+    there = {
+        join(pipeline.lake.path, folder)
+        for folder in folders
+        if folder.endswith(pipeline.lake.change_log_suffix)
+    }
+    published = newest.batch_id if newest else 0
     found = []
-    for folder in sorted(folders):
+    for path in sorted({*known, *there}):
+        name, state = known.get(path, (None, None))
+        found.append(look_at_log(SparkTable(spark, path), name, state, pipeline, published))
+    return [one for one in found if one is not None]
+
+
+def _tables(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    ledger: Ledger,
+    newest: Entry | None,
+    there: Collection[str],
+) -> list[LakeFacts]:
+    known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
+    folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
+    tables = {name: TableId.parse(name) for name in known}
+    names = {table_folder(table.database, table.name): name for name, table in tables.items()}
+    found = []
+    for folder in sorted({*folders, *there}):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
         facts = look(SparkTable(spark, path), names.get(folder), pipeline, ledger, newest)
         if facts is not None:

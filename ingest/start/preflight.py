@@ -31,9 +31,24 @@ def refuse_unfit(pipeline: Pipeline) -> list[topics.TableId]:
     mysql.refuse_unreadable(pipeline.source, captured)
     topics.refuse_collisions(pipeline.name, captured, pipeline.source.topic_names)
     broker.refuse_away(pipeline)
+    refuse_folders_of_logs(pipeline, captured)
     if not refuse_unwritable(pipeline.lake.path):
         refuse_shared_folders(captured)
     return captured
+
+
+def refuse_folders_of_logs(pipeline: Pipeline, tables: Iterable[topics.TableId]) -> None:
+    """Raise where a table would lie in the folder of another one's change log."""
+    every = list(tables)
+    logs = {pipeline.change_log_path(one): one for one in every if pipeline.logs(one)}
+    for table in every:
+        if (of := logs.get(pipeline.path(table))) is not None:
+            raise IngestError(
+                "E-CHANGE-LOG-FOLDER",
+                f"The change log of {of} would lie in {pipeline.path(table)}, where the table {table} does.",
+                means="Their rows would be mixed; nothing was started.",
+                remedy="choose another ending of its name (`change_log_suffix` below `lake`).",
+            )
 
 
 def refuse_shared_folders(tables: Iterable[topics.TableId]) -> None:

@@ -70,8 +70,9 @@ def decide(facts: StartFacts) -> Decision:
 def _without(facts: StartFacts, aside: Mapping[str, str]) -> Decision:
     """As if these tables were not looked at: they stay as they are, and are not tried again before they are mended."""
     left = [lake for lake in facts.lake if lake.name not in aside]
+    logs = [log for log in facts.logs if log.name not in aside]
     used = ahead_of_manifest.newest_batch(facts)
-    fit = replace(facts, lake=left, failed=facts.failed | set(aside))
+    fit = replace(facts, lake=left, logs=logs, failed=facts.failed | set(aside))
     decided = _decided(fit, aside, used)
     return replace(decided, aside=aside) if isinstance(decided, Start) else decided
 
@@ -81,11 +82,12 @@ def _decided(facts: StartFacts, aside: Mapping[str, str] = NONE_ASIDE, used: int
     half = ahead_of_manifest.half_applied(facts)
     if half:
         return Start(restore=half, because=("undoing what was begun of a table that stands still",))
-    beyond = ahead_of_manifest.ahead(facts)
-    if beyond:
-        torn = ahead_of_manifest.may_be_finished(facts, beyond)
-        first = _finishing(facts, beyond, torn) if torn else _undoing(facts, beyond)
-        if first is not None:
+    beyond, logs = ahead_of_manifest.ahead(facts), ahead_of_manifest.logs_ahead(facts)
+    if beyond or logs:
+        torn = ahead_of_manifest.may_be_finished(facts, [*beyond, *logs])
+        if torn:
+            return _finishing(facts, beyond, torn)
+        if beyond and (first := _undoing(facts, beyond)) is not None:
             return first
     if facts.newest is None:
         return _first(facts)

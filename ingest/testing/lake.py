@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
+from ingest.changes import log_view
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog, Ranges, RecordSource
 from ingest.kafka.record_stream import SCHEMA
+from ingest.lake.delta import change_log_table
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -310,6 +312,18 @@ class Lake:
         ``database.table``.
         """
         return self._held(table).frame()
+
+    def changes(self, table: Table | str, *, today: bool = False) -> DataFrame:
+        """A table's change log, where `targets` asks for one (``schema.change_log`` says what its columns are). ``today``: its images are
+        of the table's columns as they are called now.
+        """
+        named = table.name if isinstance(table, Table) else TableId.parse(table)
+        path = self.pipeline.change_log_path(named)
+        log = self.session.read.format("delta").load(path)
+        if not today:
+            return log
+        columns = change_log_table.columns_of(SparkTable(self.session, path), None)
+        return log_view.today(log, columns)
 
     def live(self, table: Table | str) -> DataFrame:
         """The same without rows that are kept and do not count: what the source holds."""

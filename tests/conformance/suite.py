@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
-from ingest.model.position import Position
-from ingest.model.specification import Row, as_of, change_log, history
+from ingest.model.position import PART_WRITE, Position
+from ingest.model.specification import Change, Row, as_of, change_log, history
 from ingest.targets.target import Target as Kind
 from tests.conformance.histories import History
+from tests.conformance.shapes import found
+from tests.support.change_log import folded
 
 
 class Target(Protocol):
@@ -23,6 +26,10 @@ class Targets(Protocol):
     def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None: ...
     def settle(self) -> None: ...
     def content(self, index: int) -> Counter[Row]: ...
+
+
+class Logs(Protocol):
+    def log_of(self, index: int) -> list[dict[str, Any]]: ...
 
 
 class Dead(Protocol):
@@ -92,6 +99,52 @@ def change_log_conforms(drawn: History) -> None:
     assert sorted(found, key=_order) == sorted(drawn.emitted, key=_order)
     streamed = [change.position for change in found if change.operation != "read"]
     assert streamed == sorted(streamed)
+
+
+def logs_conform(drawn: Sequence[History], targets: Logs) -> None:
+    """Each change of the stream stands in the log once, with both images, and all rows of the newest snapshot; nothing else does but rows
+    of snapshots that began again. Folded, it is the table. Of several partitions a change may come behind a TRUNCATE that it lies
+    before: nothing is applied of it then, and it is not logged.
+    """
+    for n, one in enumerate(drawn):
+        rows = targets.log_of(n)
+        key = one.shape.key if one.shape else ("id",) * one.keyed
+        assert folded(rows, key, found) == one.final, f"the log of table {n}, folded"
+        said = Counter(_said(row) for row in rows if row["operation"] in _OF_A_ROW)
+        reads = [c for c in one.emitted if c.operation == "read"]
+        wanted = Counter(_meant(c) for c in one.emitted if c.operation not in ("truncate", "read"))
+        truncates = [c.position for c in one.emitted if c.operation == "truncate"]
+        logged = [
+            Position.from_mapping(r["position"]) for r in rows if r["operation"] == "truncate"
+        ]
+        assert sorted(logged) == sorted(truncates), f"TRUNCATEs of table {n}"
+        if one.partitions > 1:
+            newest = max(truncates, default=None)
+            wanted = Counter(
+                {
+                    change: many
+                    for change, many in wanted.items()
+                    if change in said or newest is None or change[1] > newest
+                }
+            )
+        assert said - Counter({c: m for c, m in said.items() if c[0] == "read"}) == wanted, n
+        read = Counter({c: m for c, m in said.items() if c[0] == "read"})
+        assert not Counter(map(_meant, reads)) - read, f"rows of the snapshot of table {n}"
+
+
+_OF_A_ROW = ("insert", "update", "delete", "read")
+
+
+def _said(row: Mapping[str, Any]) -> tuple[object, ...]:
+    images = (row["before"], row["after"])
+    before, after = (None if one is None else found(one) for one in images)
+    return row["operation"], Position.from_mapping(row["position"]), before, after
+
+
+def _meant(change: Change) -> tuple[object, ...]:
+    if change.operation == "read":  # as a record of the topic has it
+        return change.operation, replace(change.position, part=PART_WRITE), None, change.after
+    return change.operation, change.position, change.before, change.after
 
 
 def _order(change: object) -> str:

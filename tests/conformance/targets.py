@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from ingest.batch import micro_batch, side_by_side, table_applier
+from ingest.batch import change_logs, micro_batch, side_by_side, table_applier
 from ingest.lake.delta import workspace
 from ingest.lake.delta.delta_sql import queried
 from ingest.maintenance import compaction, file_layout, schedule
@@ -28,6 +29,7 @@ from ingest.model.manifest import Place
 from ingest.model.position import Position
 from ingest.model.specification import Row, row
 from ingest.model.topics import TableId
+from ingest.schema.change_log import IMAGES, LogColumns
 from ingest.targets import registry
 from ingest.targets.target import Target, dead_rows, live_rows
 from ingest.testing import debezium
@@ -129,6 +131,7 @@ class SparkTarget(Lake):
                     patch.object(micro_batch, "reached", dying(crash)),
                     patch.object(side_by_side, "reached", dying(crash)),
                     patch.object(table_applier, "reached", dying(crash)),
+                    patch.object(change_logs, "reached", dying(crash)),
                     patch.object(compaction, "reached", dying(crash)),
                     patch.object(workspace, "reached", dying(crash)),
                 ):
@@ -170,6 +173,25 @@ class SparkTarget(Lake):
         else:
             images = [row(id=r["id"], v=r["v"]) for r in rows.to_pylist()]
         return Counter(zip(images, places, strict=True))
+
+    def log_of(self, index: int = 0) -> list[dict[str, Any]]:
+        """The rows of a table's change log, its images by the source's columns with exact values."""
+        path = self.pipeline.change_log_path(TableId("d", f"t{index}"))
+        if not (Path(path) / "_delta_log").exists():
+            return []
+        said = DeltaTable(path)
+        columns = LogColumns.of(said.schema().to_json(), said.metadata().configuration)
+        names = {one.name: one.column for one in columns.fields}
+        rows = exact.by_delta_rs(path)
+        plain = rows.drop_columns(list(IMAGES)).to_pylist()
+        for name in IMAGES:
+            held = rows[name].combine_chunks()
+            values = exact.rows(pa.Table.from_struct_array(held))
+            there = held.is_valid().to_pylist()
+            for one, image, is_there in zip(plain, values, there, strict=True):
+                by_column = {names[field]: value for field, value in image.items()}
+                one[name] = by_column if is_there else None
+        return plain
 
     def _kept_as(self, index: int) -> Target:
         """What the table says it was last written as."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingest.targets import registry
 from tests.conformance.histories import histories, history
-from tests.conformance.suite import kept_conforms, mirrors_conform
+from tests.conformance.suite import kept_conforms, logs_conform, mirrors_conform
 from tests.conformance.targets import SparkTarget
 
 DRAWN = int(os.environ.get("INGEST_SPARK_HISTORIES", "8"))
@@ -37,6 +37,24 @@ def test_mirrors_on_spark_and_delta_are_what_the_source_holds(
         mirrors_conform(drawn, target)
         CONFORMED.extend(drawn)
         print(f"{len(CONFORMED)} histories conform", flush=True)
+    finally:
+        target.remove()
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("engine", ["spark", "delta-rs"])
+@SLOW
+@given(seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=4, unique=True))
+def test_change_logs_hold_each_change_once_and_folded_are_the_tables(
+    spark, tmp_path_factory, engine, seeds
+):
+    # By seed, as below: with crashes and snapshots that began again.
+    drawn = [history(random.Random(seed)) for seed in seeds]
+    folder, logs = tmp_path_factory.getbasetemp(), {"targets": ["mirror", "change_log"]}
+    target = SparkTarget(spark, folder, *drawn, spark={"merge_engine": engine}, defaults=logs)
+    try:
+        mirrors_conform(drawn, target)
+        logs_conform(drawn, target)
     finally:
         target.remove()
 

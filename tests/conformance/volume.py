@@ -25,6 +25,7 @@ from tests.conformance.reader import ReaderTarget
 from tests.conformance.suite import (
     change_log_conforms,
     history_conforms,
+    logs_conform,
     mirror_conforms,
     mirrors_conform,
 )
@@ -54,12 +55,12 @@ class Counts:
         self.batches += batches
 
 
-def drawn(lane: str, length: int, seed: int, number: int) -> History:
-    """The history with this number."""
+def drawn(lane: str, length: int, seed: int, number: int, *, logs: bool = False) -> History:
+    """The history with this number. ``logs``: in several batches, with crashes."""
     rng = random.Random(f"{seed} {length} {number}")
     batches = 8 if length > LONG else 3
     if lane in ENGINES:  # where a batch costs seconds, whatever is in it
-        batches //= 2
+        batches = batches if logs else batches // 2
     if lane == "reader":
         several = rng.random() < 0.2
         return history(
@@ -71,7 +72,7 @@ def drawn(lane: str, length: int, seed: int, number: int) -> History:
             partitions=3 if several else 1,
             batches=1 if several else batches,
         )
-    return history(rng, crashes=False, length=length, batches=batches)
+    return history(rng, crashes=logs, length=length, batches=batches)
 
 
 def by_model(histories: list[History]) -> None:
@@ -87,11 +88,17 @@ def by_reader(histories: list[History]) -> None:
     mirror_conforms(one, ReaderTarget(one))
 
 
-def together(spark: Any, folder: Path, engine: str, histories: list[History]) -> None:
+def together(
+    spark: Any, folder: Path, engine: str, histories: list[History], *, logs: bool
+) -> None:
     """As tables of one lake. What delta-rs has written, Spark reads, too: it costs a second a table."""
-    target = SparkTarget(spark, folder, *histories, spark={"merge_engine": engine})
+    written = ["mirror", "change_log"] if logs else ["mirror"]
+    more = {"spark": {"merge_engine": engine}, "defaults": {"targets": written}}
+    target = SparkTarget(spark, folder, *histories, **more)
     try:
         mirrors_conform(histories, target)
+        if logs:
+            logs_conform(histories, target)
         for index in range(0, len(histories) if engine != "spark" else 0, EVERY):
             assert target.content_by_spark(index) == histories[index].final, f"table {index}, Spark"
     finally:
@@ -111,11 +118,13 @@ def run(given: argparse.Namespace, conform: Callable[[list[History]], None]) -> 
     """Until there are enough operations, or one history does not conform."""
     counts, started, said = Counts(), time.monotonic(), 0.0
     for numbers in groups(given, counts):
-        histories = [drawn(given.lane, given.length, given.seed, n) for n in numbers]
+        histories = [
+            drawn(given.lane, given.length, given.seed, n, logs=given.logs) for n in numbers
+        ]
         try:
             conform(histories)
         except BaseException:
-            again = f"--lane {given.lane} --length {given.length} --seed {given.seed}"
+            again = f"--lane {given.lane}{' --logs' * given.logs} --length {given.length} --seed {given.seed}"
             print(f"a difference: {again} --first {numbers[0]} --operations 1", flush=True)
             raise
         for one in histories:
@@ -138,6 +147,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=20, help="operations of one history")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first history")
+    parser.add_argument("--logs", action="store_true", help="of the engines: with change logs")
     given = parser.parse_args()
     if given.lane not in ENGINES:
         run(given, by_model if given.lane == "model" else by_reader)
@@ -148,7 +158,7 @@ def main() -> None:
             "volume", master="local[2]", driver_memory="3g", conf={}, log=folder / "spark.log"
         )
         try:
-            run(given, lambda some: together(spark, folder, given.lane, some))
+            run(given, lambda some: together(spark, folder, given.lane, some, logs=given.logs))
         finally:
             spark.stop()
 

@@ -26,7 +26,7 @@ import psutil
 
 from ingest.local.stack import Stack
 from ingest.source.connector import Connector
-from tests.kills.lab import Lab, LabError
+from tests.kills.lab import LOGS, Lab, LabError
 
 LANE = os.environ.get("INGEST_LANE", "")
 """Where changes are read, as the pipeline file of each cell says it."""
@@ -42,6 +42,11 @@ PLACES = (
     "files_written",
     "step_committed~{db}.keyed",
     "table_committed~{db}.keyed",
+    *(
+        ["log_started~{db}.keyed", "log_committed~{db}.keyed", "log_committed~{db}.bag"]
+        if LOGS
+        else []
+    ),
     "table_started~{db}.bag",
     "table_committed~{db}.bag",
     "table_started~{db}.emptied",
@@ -59,6 +64,7 @@ SNAPSHOT_PLACES = (
     "changes_prepared",
     "table_started~{db}.keyed",
     "table_committed~{db}.bag",
+    *(["log_started~{db}.keyed", "log_committed~{db}.bag"] if LOGS else []),
     "tables_committed",
     "manifest_committed",
     "batch_logged",
@@ -178,6 +184,7 @@ def run_round(held: list[Held]) -> None:
     for one in going:
         attempt(one, lambda one=one: one.lab.until_equal(PATIENCE))
         attempt(one, one.lab.refuse_untrue)
+        attempt(one, one.lab.refuse_other_logs)
         one.result["seconds"] = round(time.monotonic() - started, 1)
 
 
@@ -213,10 +220,13 @@ def main() -> None:
     parser.add_argument("--ledger", type=Path, default=Path("kills.jsonl"))
     parser.add_argument("--minutes", type=float, default=600)
     parser.add_argument("--only", default="", help="prefix of cells, such as stream:driver")
+    parser.add_argument("--place", default="", help="part of their places, such as log_")
     parser.add_argument("--side-by-side", type=int, default=4, help="cells that share one kill")
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
-    wanted = [cell for cell in cells() if str(cell).startswith(given.only)]
+    wanted = [
+        cell for cell in cells() if str(cell).startswith(given.only) and given.place in cell.place
+    ]
     if given.list:
         print("\n".join(map(str, wanted)))
         return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -40,6 +40,22 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
     """Give the table exactly these columns and the reserved one. A field with an origin is that very
     column, its values included, under a new name or in a wider type; one without is new, and NULL.
     """
+    _commit(session, path, lambda held: changed_schema(held, columns), {})
+
+
+def replace(
+    session: SparkSession, path: str, schema: Mapping[str, Any], properties: Mapping[str, str]
+) -> None:
+    """Give the table this schema (Delta's JSON), and these properties besides its own."""
+    _commit(session, path, lambda _: schema, properties)
+
+
+def _commit(
+    session: SparkSession,
+    path: str,
+    changed_to: Callable[[dict[str, Any]], Mapping[str, Any]],
+    properties: Mapping[str, str],
+) -> None:
     jvm: Any = session._jvm
     delta = jvm.org.apache.spark.sql.delta
     none = jvm.scala.Option.empty()
@@ -49,14 +65,17 @@ def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
     if transaction.txnVersion(app) >= version:
         return
     held = transaction.metadata()
+    configuration = held.configuration()
+    for name, text in properties.items():
+        configuration = configuration.updated(name, text)
     changed = held.copy(
         held.id(),
         held.name(),
         held.description(),
         held.format(),
-        json.dumps(changed_schema(json.loads(held.schemaString()), columns)),
+        json.dumps(changed_to(json.loads(held.schemaString()))),
         held.partitionColumns(),
-        held.configuration(),
+        configuration,
         held.createdTime(),
     )
     transaction.updateMetadata(changed, False)

@@ -210,6 +210,10 @@ class SparkTable:
         """Note what it is kept as (metadata only)."""
         self._set({TARGET_PROPERTY: target.name})
 
+    def allow_local_times(self) -> None:
+        """Have the table have the feature of a ``timestamp_ntz`` (metadata only)."""
+        self._set({"delta.feature.timestampNtz": "supported"})
+
     def _allow(self, columns: Mapping[str, str], held: Description) -> None:
         """Switch on what an existing table needs for these columns (name to Delta type); a table that
         is made with them has it from the start.

@@ -12,6 +12,7 @@ from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines import registry
 from ingest.lake.engines.engine import Engine, EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
+from ingest.lake.engines.reached_tables import ReachedTables
 
 
 class Merging:
@@ -44,6 +45,11 @@ class Merging:
         :class:`TornCommitError`.
         """
         return self._job.reached.writable(table)
+
+    @property
+    def reached(self) -> ReachedTables:
+        """The lake's tables, as far as delta-rs reaches them, whoever writes to them."""
+        return self._job.reached
 
     @property
     def opened(self) -> Sequence[DeltaRsTable]:

@@ -150,6 +150,7 @@ def table_states(
             id=one.id,
             changes=one.changes,
             engine=one.engine or state.engine,
+            log=one.log,
             snapshot=state.snapshot or restarted_snapshots.first(catalog, one.table) or _NEVER,
             reread=_reread(state, found, replay=replay),
             position=max(p for p in (state.position, found.high) if p),

@@ -101,7 +101,7 @@ class Lake:
         self.shown.append(str(table))
         return False
 
-    def clean_up(self, cleanup, work):
+    def clean_up(self, cleanup, work, log=None):
         self.removed.append(cleanup.below)
         return Applied(cleanup.table, "/l/d/t", 9, 0)
 

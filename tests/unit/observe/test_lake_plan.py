@@ -2,10 +2,17 @@
 
 from dataclasses import replace
 
-from ingest.model.manifest import TableState
+from ingest.model.manifest import LogState, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.observe.lake_plan import HeldTable, effects, of_left, of_patterns, of_policies
+from ingest.observe.lake_plan import (
+    HeldTable,
+    effects,
+    of_left,
+    of_logs,
+    of_patterns,
+    of_policies,
+)
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.schema.catalog import Catalog
 from ingest.schema.ddl_policy import Rules, governed
@@ -173,3 +180,16 @@ def test_what_a_policy_says_stands_in_the_plan():
     assert of_policies(paused, barriers, rules) == []
     let_go = of_policies(paused, {}, lambda _: Rules())
     assert [one.costs for one in let_go] == [("metadata",), ("metadata", "resync")]
+
+
+def test_a_change_log_that_begins_and_one_that_ends_are_said():
+    log = LogState("/lake/d/u__changes", 4, "id", 9)
+    states = {"d.t": TableState("/lake/d/t", 3), "d.u": TableState("/lake/d/u", 3, log=log)}
+    begins, ends = of_logs(
+        states, lambda table: table.name == "t", lambda table: f"{table}__changes"
+    )
+    assert (begins.table, begins.costs) == ("d.t", ("metadata",))
+    assert begins.sentence.startswith("each change from now on goes to d.t__changes, too")
+    assert (ends.table, ends.costs) == ("d.u", ("nothing",))
+    assert "asked for again, it lacks what comes meanwhile" in ends.sentence
+    assert of_logs(states, lambda table: table.name == "u", str) == []

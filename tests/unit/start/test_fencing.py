@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from ingest.lake.delta.fence_commit import fenced
 from ingest.model.manifest import Entry
-from ingest.model.names import Marker, Role, absent_app_id, app_id, app_id_parts, app_ids
+from ingest.model.names import (
+    Marker,
+    Role,
+    absent_app_id,
+    app_id,
+    app_id_parts,
+    app_ids,
+    log_app_ids,
+)
 from ingest.model.start_facts import CheckpointFacts, LakeFacts, Note, StartFacts
 from ingest.start.fencing import checkpoint_ids
 from ingest.start.look_at_table import furthest
@@ -24,7 +32,10 @@ def roles(ids):
 
 def test_every_role_of_a_commit_is_fenced_where_its_commits_are_made():
     found = app_ids("p", ["c1", "c2"], LAKE)
-    assert {role for ids in found.values() for role in roles(ids)} == {one.value for one in Role}
+    logs = log_app_ids("p", ["c1", "c2"], "d.t")
+    every = [*found.values(), logs]
+    assert {role for ids in every for role in roles(ids)} == {one.value for one in Role}
+    assert roles(logs) == {"change-log"}
     assert roles(found["d.t"]) == {"mirror", "upgrade"}
     assert roles(found["_ingest/manifest"]) == {"manifest", "upgrade", "upkeep"}
     assert roles(found["_ingest/quarantine"]) == {"quarantine", "mirror-absent", "upgrade"}

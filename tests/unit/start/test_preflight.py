@@ -7,7 +7,12 @@ import pytest
 from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
 from ingest.start import preflight
-from ingest.start.preflight import refuse_shared_folders, refuse_unwritable
+from ingest.start.preflight import (
+    refuse_folders_of_logs,
+    refuse_shared_folders,
+    refuse_unwritable,
+)
+from ingest.testing.lake import pipeline_at
 from tests.support.disk import no_room
 
 
@@ -55,3 +60,16 @@ def test_two_tables_of_one_folder_are_refused_by_name(names):
 
 def test_tables_of_one_name_in_two_databases_share_no_folder():
     refuse_shared_folders([TableId("d", "t"), TableId("D2", "T"), TableId("d", "t_")])
+
+
+def test_a_table_that_would_lie_in_another_one_s_change_log_is_refused(tmp_path):
+    tables = [TableId("d", "t"), TableId("d", "t__changes")]
+    logged = {"targets": ["mirror", "change_log"]}
+    with pytest.raises(
+        IngestError, match="The change log of d.t would lie in .*/d/t__changes"
+    ) as refused:
+        refuse_folders_of_logs(pipeline_at(tmp_path, defaults=logged), tables)
+    assert refused.value.code == "E-CHANGE-LOG-FOLDER"
+    refuse_folders_of_logs(pipeline_at(tmp_path), tables)
+    lake = {"path": str(tmp_path), "change_log_suffix": "--log"}
+    refuse_folders_of_logs(pipeline_at(tmp_path, defaults=logged, lake=lake), tables)

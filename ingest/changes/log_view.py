@@ -1,0 +1,37 @@
+"""A change log as its table is called today. DataFrame to DataFrame, of streams, too.
+
+In a log a column that was renamed, or got another type, is several fields, of which each row has one. Who reads it mostly wants the
+table's columns as they are now.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ingest.model.names import quoted
+from ingest.schema.change_log import IMAGES, LogColumns
+from ingest.schema.delta_types import sql_type
+
+
+def today(log: DataFrame, columns: LogColumns) -> DataFrame:
+    """In: a log, as Delta reads it. Out: the same, with ``before`` and ``after`` as structs of the table's columns today. A value that
+    was written under another name is there; one of another type is cast, and NULL where it cannot be. Columns that the table no longer
+    has are left out.
+    """
+    images = {name: _image(name, columns).alias(name) for name in IMAGES}
+    return log.select(*[images.get(name, F.col(name)) for name in log.columns])
+
+
+def _image(name: str, columns: LogColumns) -> Column:
+    fields = {one.name: one for one in columns.fields}
+    values = []
+    for column, newest in columns.today.items():
+        kind, chain = sql_type(fields[newest].delta), list[Column]()
+        field = newest
+        while field:
+            held = F.col(f"{quoted(name)}.{quoted(field)}")
+            chain.append(held if field == newest else held.try_cast(kind))
+            field = fields[field].follows
+        values.append(F.coalesce(*chain).alias(column))
+    return F.when(F.col(name).isNotNull(), F.struct(*values))

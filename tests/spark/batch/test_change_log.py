@@ -1,0 +1,344 @@
+"""A table's change log: each change once, in every lane, and folded it is the table."""
+
+import shutil
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from deltalake import DeltaTable
+
+from ingest.batch import change_logs, micro_batch, side_by_side, table_applier
+from ingest.batch.micro_batch import Batches
+from ingest.lake.delta import workspace
+from ingest.model.topics import TableId
+from ingest.testing.frames import assert_rows
+from ingest.testing.lake import Lake
+from ingest.testing.source import Source
+from tests.conformance.targets import Crash, dying, eager_upkeep
+from tests.support.change_log import folded, frozen, in_order, place, rows_of
+from tests.support.lanes import LANES
+
+COLUMNS = {"id": "INT", "v": "VARCHAR(9)", "amount": "DECIMAL(10,2)", "at": "DATETIME(3)"}
+AT = datetime(2026, 1, 1, 0, 0, 0, 500_000)  # noqa: DTZ001 - a DATETIME has no zone
+LOGGED = {"defaults": {"targets": ["mirror", "change_log"]}}
+
+
+@pytest.fixture
+def opened(spark, tmp_path):
+    """Makes a lake in the test's folder; again, as the next run does."""
+    made = []
+
+    def open_lake(**settings):
+        if made:
+            made[-1].close()
+            settings["log"] = made[-1].log
+        found = Lake(spark, tmp_path / "lake", **{**LOGGED, **settings})
+        if made:
+            found._followed = made[-1]._followed
+        made.append(found)
+        return found
+
+    yield open_lake
+    for one in made:
+        one.close()
+
+
+def log(lake, table="d.t"):
+    return in_order(rows_of(lake.pipeline.change_log_path(TableId.parse(table))))
+
+
+def operations(lake, table="d.t"):
+    return [(row["operation"], row["origin"]) for row in log(lake, table)]
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_every_change_stands_in_it_once_with_both_images_whichever_lane_read_it(opened, lane):
+    settings, _ = LANES[lane]
+    lake, source = opened(spark=settings), Source()
+    rows = [{"id": n, "v": f"a{n}", "amount": "1.50", "at": AT} for n in (1, 2)]
+    table = source.table("d.t", COLUMNS, ["id"], rows=rows)
+    lake.follow(source)
+    table.insert(id=3, v="c", amount=None)
+    table.update(1, v="b")
+    table.update(1, v="c")
+    table.delete(2)
+    table.update(3, id=4)
+    lake.follow(source)
+    assert operations(lake) == [
+        ("read", "snapshot"),
+        ("read", "snapshot"),
+        ("insert", "stream"),
+        ("update", "stream"),
+        ("update", "stream"),
+        ("delete", "stream"),
+        ("delete", "stream"),
+        ("insert", "stream"),
+    ]
+    found = log(lake)
+    assert [row["before"] and row["before"]["v"] for row in found[3:6]] == ["a1", "b", "a2"]
+    assert [row["after"] and row["after"]["v"] for row in found[3:6]] == ["b", "c", None]
+    assert found[2]["before"] is None
+    assert [bool(row["transaction"]) for row in found] == [False] * 2 + [True] * 6
+    assert all(row["committed_at"] for row in found)
+    assert folded(found, ["id"]) == Counter(map(frozen, table.rows))
+    assert_rows(lake.live(table), table.rows)
+
+
+SOME = {"driver": {"lane": "driver"}, "kept in Spark": {"lane": "spark", "merge_engine": "spark"}}
+
+
+@pytest.mark.parametrize("lane", SOME)
+def test_ddl_and_truncate_are_rows_and_columns_only_come(opened, lane):
+    lake, source = opened(spark=SOME[lane]), Source()
+    table = source.table("d.t", {"id": "INT", "a": "INT", "b": "VARCHAR(9)"}, ["id"])
+    table.insert(id=1, a=1, b="x")
+    lake.follow(source)
+    table.add_column("c", "DECIMAL(5,2)")
+    table.update(1, c="1.25")
+    table.rename_column("b", "name")
+    table.update(1, name="y")
+    table.modify_column("a", "BIGINT")
+    table.update(1, a=2**40)
+    table.drop_column("c")
+    table.insert(id=2, a=5, name="z")
+    table.truncate()
+    table.insert(id=3, a=6, name="zz")
+    lake.follow(source, batches=1)
+    found = log(lake)
+    assert [row["operation"] for row in found] == [
+        *("insert", "schema", "update", "schema", "update", "schema", "update"),
+        *("schema", "insert", "truncate", "insert"),
+    ]
+    assert found[3]["statement"] == "ALTER TABLE `d`.`t` RENAME COLUMN `b` TO `name`"
+    assert [*found[-1]["after"]] == ["id", "a", "b", "c", "name", "a__2"]
+    assert found[4]["before"]["name"] == "x", "as MySQL writes it, behind the DDL"
+    assert found[2]["after"] == {"id": 1, "a": 1, "b": "x", "c": Decimal("1.25"), "name": None, "a__2": None}  # fmt: skip
+    now = [row.after.asDict() for row in lake.changes(table, today=True).filter("after IS NOT NULL").orderBy("position").collect()]  # fmt: skip
+    assert now[0] == {"id": 1, "a": 1, "name": "x"}
+    assert now[-1] == {"id": 3, "a": 6, "name": "zz"}
+    assert [one["a"] for one in now] == [1, 1, 1, 2**40, 5, 6]
+    features = DeltaTable(lake.pipeline.change_log_path(table.name)).protocol()
+    assert not {"columnMapping", "typeWidening"} & {*(features.writer_features or ())}
+
+
+def test_what_comes_again_adds_nothing_under_whatever_checkpoint(opened):
+    lake, source = opened(), Source()
+    table = source.table("d.t", COLUMNS, ["id"], rows=[{"id": 1, "v": "a"}])
+    bag = source.table("d.bag", {"n": "INT"}, rows=[{"n": 1}, {"n": 1}])
+    table.update(1, v="b")
+    bag.delete({"n": 1})
+    lake.follow(source)
+    before = {name: log(lake, name) for name in ("d.t", "d.bag")}
+    lake.start(from_beginning=True)
+    lake.apply(lake.log.ends())
+    streamed = [one for one in source.log if b'"op":"r"' not in (one.value or b"")]
+    lake.replay([one for one in streamed if one.topic in (table.topic, bag.topic)])
+    assert {name: log(lake, name) for name in ("d.t", "d.bag")} == before
+    assert folded(before["d.bag"]) == Counter(map(frozen, bag.rows))
+
+
+def test_a_table_without_a_key_has_one_and_a_snapshot_that_brings_its_rows_again_says_so(opened):
+    lake, source = opened(), Source()
+    bag = source.table("d.bag", {"n": "INT", "v": "VARCHAR(9)"}, rows=[{"n": 1, "v": "a"}] * 2)
+    bag.insert(n=2, v="b")
+    lake.follow(source)
+    bag.update({"n": 2, "v": "b"}, v="c")
+    bag.delete({"n": 1, "v": "a"})
+    lake.follow(source)
+    bag.snapshot()
+    bag.insert(n=3)
+    lake.follow(source)
+    lake.settle()
+    found = log(lake, "d.bag")
+    assert folded(found) == Counter(map(frozen, bag.rows))
+    assert [row["origin"] for row in found if row["operation"] == "read"].count("resync") == 2
+    assert [row["operation"] for row in found].count("restart") == 1
+
+
+def test_rows_that_a_snapshot_did_not_find_are_void_in_the_log(opened):
+    lake, source = opened(), Source()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}, {"id": 2}])
+    lake.follow(source)
+    del table._rows[0]  # as by a foreign key's cascade, which no log has
+    table.snapshot()
+    table.insert(id=3)
+    lake.follow(source)
+    lake.settle()
+    assert_rows(lake.live(table), table.rows)
+    found = log(lake)
+    assert [row["operation"] for row in found].count("void") == 1
+    assert folded(found, ["id"]) == Counter(map(frozen, table.rows))
+
+
+def test_what_waited_in_quarantine_comes_into_the_log_when_it_is_taken_in(opened):
+    lake, source = opened(), Source()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"])
+    table.insert(id=1, v=1)
+    lake.follow(source)
+    table.update(1, v=2)
+    (record,) = source.log[-1:]
+    bad = replace(record, value=record.value.replace(b'"v":2', b'"v":"two"'))
+    lake.replay([bad], quarantine=True)
+    assert [row["operation"] for row in log(lake)] == ["insert"]
+
+
+class TestWhereTheLogDoesNotGoOn:
+    """It says so by a row, and never has a change twice."""
+
+    def test_one_that_is_asked_for_later_begins_where_the_table_is(self, opened):
+        source = Source()
+        lake = opened(defaults={"targets": ["mirror"]})
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        lake = opened()
+        table.insert(id=2)
+        lake.follow(source)
+        assert operations(lake) == [("begin", "stream"), ("insert", "stream")]
+
+    def test_what_came_while_nobody_asked_for_it_is_missing_behind_a_mark(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"])
+        table.insert(id=1)
+        lake.follow(source)
+        lake = opened(defaults={"targets": ["mirror"]})
+        table.insert(id=2)
+        lake.follow(source)
+        lake = opened()
+        table.insert(id=3)
+        table.insert(id=4)
+        lake.follow(source, batches=2)
+        assert [row["operation"] for row in log(lake)] == ["insert", "begin", "insert", "insert"]
+        assert [row["after"]["id"] for row in log(lake) if row["after"]] == [1, 3, 4]
+
+    def test_one_that_is_gone_begins_anew_and_one_of_last_week_says_what_it_lacks(
+        self, opened, tmp_path
+    ):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"])
+        table.insert(id=1)
+        lake.follow(source)
+        folder = Path(lake.pipeline.change_log_path(table.name))
+        shutil.copytree(folder, tmp_path / "copy")
+        table.insert(id=2)
+        lake.follow(source)
+        lake.close()
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "copy", folder)
+        lake.start()
+        assert any("its change log is older" in one for one in lake.said)
+        table.insert(id=3)
+        lake.follow(source)
+        assert [row["operation"] for row in log(lake)] == ["insert", "begin", "insert"]
+        lake.close()
+        shutil.rmtree(folder)
+        lake.start()
+        assert any("its change log is gone" in one for one in lake.said)
+        table.insert(id=4)
+        lake.follow(source)
+        assert [row["operation"] for row in log(lake)] == ["begin", "insert"]
+        assert_rows(lake.live(table), table.rows)
+
+    def test_a_table_that_goes_back_gets_its_changes_once_more_and_the_log_does_not(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        bag = source.table("d.bag", {"n": "INT"}, rows=[{"n": 1}])
+        lake.follow(source)
+        for number in range(2, 6):
+            table.insert(id=number)
+            bag.insert(n=number)
+            lake.follow(source)
+        before = {name: log(lake, name) for name in ("d.t", "d.bag")}
+        for one in (table, bag):
+            lake._held(one).restore(2)
+        lake.start()
+        for size in (2, 5):  # what comes once more, in other batches
+            lake.apply({place: min(end, size) for place, end in lake.log.ends().items()})
+        assert {name: log(lake, name) for name in ("d.t", "d.bag")} == before
+        table.insert(id=9)
+        bag.insert(n=9)
+        lake.follow(source)
+        assert_rows(lake.live(table), table.rows)
+        assert folded(log(lake), ["id"]) == Counter(map(frozen, table.rows))
+        assert folded(log(lake, "d.bag")) == Counter(map(frozen, bag.rows))
+        assert all(row["operation"] != "begin" for row in log(lake))
+
+    def test_a_table_whose_folder_is_gone_is_filled_again_and_the_log_is_not(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        table.insert(id=2)
+        lake.follow(source)
+        before = log(lake)
+        lake.close()
+        shutil.rmtree(lake.pipeline.path(table.name))
+        with patch.object(Batches, "ensure_tables"):  # a run looks at what is there first
+            lake.start()
+        table.insert(id=3)
+        lake.follow(source)
+        assert_rows(lake.live(table), table.rows)
+        assert log(lake)[:-1] == before
+        assert folded(log(lake), ["id"]) == Counter(map(frozen, table.rows))
+
+    def test_another_writer_s_rows_in_it_make_its_table_stand_still_and_no_other(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        other = source.table("d.u", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        lake.close()
+        path = lake.pipeline.change_log_path(table.name)
+        lake.session.read.format("delta").load(path).write.format("delta").mode("append").save(path)
+        lake.start()
+        table.insert(id=2)
+        other.insert(id=2)
+        lake.follow(source)
+        assert_rows(lake.live(other), other.rows)
+        assert "the change log of d.t was changed by another writer" in lake.batches.newest.tables["d.t"].stopped  # fmt: skip
+
+
+PLACES = (
+    *("log_started", "log_committed", "table_committed", "files_written", "tables_committed"),
+    *("manifest_committed", "offsets_committed"),
+)
+"""Where a batch is torn that has a change log. ``files_written`` is met first in the mirror."""
+
+
+@contextmanager
+def torn(place):
+    """The job dies there."""
+    with ExitStack() as patched:
+        for module in (change_logs, micro_batch, side_by_side, table_applier, workspace):
+            patched.enter_context(patch.object(module, "reached", dying(place)))
+        yield
+
+
+@pytest.mark.parametrize("engine", ["delta-rs", "spark"])
+def test_a_batch_that_is_torn_anywhere_twice_is_there_once(opened, engine):
+    lake, source = opened(spark={"merge_engine": engine}), Source()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
+    bag = source.table("d.bag", {"n": "INT"}, rows=[{"n": 1}])
+    with eager_upkeep():
+        lake.follow(source)
+        for number, at in enumerate((*PLACES, *reversed(PLACES)), 2):
+            table.insert(id=number, v=number)
+            table.update(1, v=number)
+            bag.update({"n": number - 1}, n=number)
+            if number == 6:
+                table.add_column("c", "INT")
+                bag.insert(n=100 + number)
+            for act in (lambda: lake.follow(source), lambda: lake.apply(lake.log.ends())):
+                with suppress(Crash), torn(at):
+                    act()
+                lake.start()
+            lake.apply(lake.log.ends())
+    assert_rows(lake.live(table), table.rows)
+    assert_rows(lake.live(bag), bag.rows)
+    assert folded(log(lake), ["id"]) == Counter(map(frozen, table.rows))
+    assert folded(log(lake, "d.bag")) == Counter(map(frozen, bag.rows))
+    for name in ("d.t", "d.bag"):
+        found = [(*place(row), row["operation"]) for row in log(lake, name)]
+        assert len(found) == len(set(found)), "none is there twice"
