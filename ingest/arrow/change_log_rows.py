@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from ingest.arrow.change_facts import before
 from ingest.arrow.column_values import delta_type
 from ingest.arrow.record_decoder import DELETE, LOGGED, READ, UPDATE
-from ingest.arrow.winning_rows import places
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.position import Position
 from ingest.schema import change_log
@@ -25,13 +24,15 @@ _STREAM, _FIRST, _AGAIN = (pa.scalar(one) for one in ("stream", "snapshot", "res
 @dataclass(frozen=True)
 class LogBatch:
     """What all rows of a log that one batch adds have in common. ``columns``: of the log; ``batch``: its number; ``first``: where the
-    table's first snapshot was taken; ``upto``: changes up to there are left out, as the log has them.
+    table's first snapshot was taken; ``versions``: where the definitions stand that may be in force, in order; ``has``: by partition, where
+    what the log has ends: nothing below is added.
     """
 
     columns: LogColumns
     batch: int
     first: Position | None = None
-    upto: Position | None = None
+    versions: tuple[Position, ...] = ()
+    has: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -51,12 +52,10 @@ def _field(said: Mapping[str, Any]) -> pa.Field:
     return pa.field(said["name"], delta_type(sql_type(kind)))
 
 
-def of_changes(rows: pa.Table, fields: Mapping[str, str], version: str, log: LogBatch) -> pa.Table:
-    """Changes that one layout has read, with ``record_decoder.LOGGED``. ``fields``: each of the table's columns with its field in the log;
-    ``version``: the definition's position.
-    """
-    if log.upto is not None:
-        rows = rows.filter(_is_new(rows, log.upto))
+def of_changes(rows: pa.Table, fields: Mapping[str, str], log: LogBatch) -> pa.Table:
+    """Changes that one layout has read, with ``record_decoder.LOGGED``. ``fields``: each of the table's columns with its field in the log."""
+    if log.has:
+        rows = rows.filter(_is_new(rows[LOGGED], log.has))
     rows, size = rows.combine_chunks(), rows.num_rows
     meta, logged = (_struct(rows[name]) for name in (RESERVED_COLUMN, LOGGED))
     op, position = meta.field("op"), meta.field("position")
@@ -76,7 +75,7 @@ def of_changes(rows: pa.Table, fields: Mapping[str, str], version: str, log: Log
         "batch_id": pa.repeat(pa.scalar(log.batch, pa.int64()), size),
         "transaction": logged.field("transaction"),
         "origin": _origin(op, position, log.first),
-        "schema_version": pa.repeat(pa.scalar(version), size),
+        "schema_version": _in_force(position, log.versions),
         "statement": pa.nulls(size, pa.string()),
         "before": _image(was, kinds["before"], has_before),
         "after": _image(image, kinds["after"], writes),
@@ -96,17 +95,27 @@ def of_controls(said: Sequence[Control], log: LogBatch) -> pa.Table:
             "statement": one.statement or None,
         }
         for one in said
-        if log.upto is None or one.position > log.upto or one.operation == "begin"
     ]
     return pa.Table.from_pylist(rows, schema=log.schema)
 
 
-def _is_new(rows: pa.Table, upto: Position) -> pa.ChunkedArray:
-    """Whether a log whose newest change stands at a position lacks these. Rows of one snapshot share a place, and of those at that very
-    one nobody knows which it has: it gets all of them, some perhaps twice, and lacks none.
-    """
-    at, read = places(rows), pc.equal(pc.struct_field(rows[RESERVED_COLUMN], "op"), READ)
-    return pc.invert(pc.if_else(read, before(at, upto), before(at, upto, or_at=True)))
+def _is_new(logged: pa.ChunkedArray, has: Mapping[int, int]) -> pa.ChunkedArray:
+    """Whether a log lacks these."""
+    partition, offset = (pc.struct_field(logged, name) for name in ("partition", "offset"))
+    lacks = pa.repeat(pa.scalar(True), len(logged))
+    for number, end in has.items():
+        held = pc.and_(pc.equal(partition, number), pc.less(offset, end))
+        lacks = pc.and_not(lacks, held)
+    return lacks
+
+
+def _in_force(position: pa.StructArray, versions: Sequence[Position]) -> pa.Array:
+    """Of each the newest definition that is not behind it; the oldest where all are."""
+    held = pa.table({one.name: position.field(one.name) for one in position.type})
+    found = pa.repeat(pa.scalar(str(versions[0]) if versions else None, pa.string()), len(position))
+    for one in versions[1:]:
+        found = pc.if_else(before(held, one), found, pa.scalar(str(one)))
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _words(op: pa.Array) -> pa.Array:

@@ -72,9 +72,7 @@ class KeptRows:
             first = number + 1
         return found
 
-    def logged(
-        self, fields: Mapping[int, tuple[Mapping[str, str], str]], log: LogBatch
-    ) -> DataFrame:
+    def logged(self, fields: Mapping[int, Mapping[str, str]], log: LogBatch) -> DataFrame:
         """All of them as rows of the table's change log. ``fields``: by layout, as ``change_log_rows.of_changes`` has them."""
         made = partial(_logged, dict(fields), log)
         return mapped(self.frame.select("layout", "rows"), made, from_arrow_schema(log.schema))
@@ -181,14 +179,14 @@ def _opened(
 
 
 def _logged(
-    fields: Mapping[int, tuple[Mapping[str, str], str]],
+    fields: Mapping[int, Mapping[str, str]],
     log: LogBatch,
     some: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in some:
         for layout, body in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             rows = opened(body.as_buffer())
-            yield from of_changes(rows, *fields[layout], log).to_batches()
+            yield from of_changes(rows, fields[layout], log).to_batches()
 
 
 def _meet(span: tuple[Position, Position], step: Step) -> bool:

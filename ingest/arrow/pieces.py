@@ -174,7 +174,8 @@ def _changes(
     first, last = (epoch_of(epochs, place, _offset(records, at)) for at in (0, -1))
     if first != last:
         raise UnfitError("of two epochs")
-    found = list(_decoded(records, before.layouts, first, logged=before.logs))
+    logged = place[1] if before.logs else None
+    found = list(_decoded(records, before.layouts, first, logged=logged))
     for _, changes in found:
         change_facts.refuse_repeated(changes.notes)
         change_facts.refuse_old(changes.notes, before.marks.get(place), before.floor)
@@ -182,7 +183,7 @@ def _changes(
 
 
 def _decoded(
-    records: pa.Table, layouts: Layouts, epoch: int, *, logged: bool
+    records: pa.Table, layouts: Layouts, epoch: int, *, logged: int | None
 ) -> Iterator[tuple[int, Changes]]:
     """By the number of their layout. Raises :class:`UnfitError`."""
     if len(layouts.each) == 1:

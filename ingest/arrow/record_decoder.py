@@ -48,8 +48,9 @@ _FALSE, _NO_ROW = pa.scalar(False, pa.bool_()), pa.scalar(0, pa.int32())
 
 
 LOGGED = "\x00logged"
-"""The column that rows for a change log have beside those of a MERGE: ``struct<transaction, old struct<the table's columns>>``, ``old``
-the row before an update, NULL of all others. No MySQL column name may contain U+0000.
+"""The column that rows for a change log have beside those of a MERGE: ``struct<partition int, offset bigint, transaction string, old
+struct<the table's columns>>``: where the change stands in Kafka, and the row before an update, NULL of all others. No MySQL column name
+may contain U+0000.
 """
 
 
@@ -63,9 +64,9 @@ class Changes:
     rows: pa.Table
 
 
-def decode(records: pa.Table, layout: Layout, epoch: int, *, logged: bool = False) -> Changes:
-    """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log. ``logged``: rows have
-    :data:`LOGGED`, too. Raises :class:`UnfitError`.
+def decode(records: pa.Table, layout: Layout, epoch: int, *, logged: int | None = None) -> Changes:
+    """``records``: ``offset bigint, value binary, run string`` of one partition, in one epoch of the log. ``logged``: that partition, where
+    rows are to have :data:`LOGGED`, too. Raises :class:`UnfitError`.
     """
     with _fit():
         return _decoded(with_values(records), layout, epoch, logged=logged)
@@ -113,7 +114,7 @@ def _place(source: pa.StructArray, epoch: int) -> dict[str, pa.Array]:
     }
 
 
-def _decoded(records: pa.Table, layout: Layout, epoch: int, *, logged: bool) -> Changes:
+def _decoded(records: pa.Table, layout: Layout, epoch: int, *, logged: int | None) -> Changes:
     values = _texts(records)
     columns = parsed(values, layout)
     after, before, op, source = (columns[name] for name in ("after", "before", "op", "source"))
@@ -124,8 +125,8 @@ def _decoded(records: pa.Table, layout: Layout, epoch: int, *, logged: bool) -> 
     if not pc.all(is_row).as_py():
         image, where, before = image.filter(is_row), notes.filter(is_row), before.filter(is_row)
     rows = _rows(image, where, layout)
-    if logged:
-        rows = rows.append_column(LOGGED, _logged(before, where, layout))
+    if logged is not None:
+        rows = rows.append_column(LOGGED, _logged(before, where, layout, logged))
     return Changes(notes, rows)
 
 
@@ -193,7 +194,9 @@ def _values(image: pa.StructArray, notes: pa.Table, layout: Layout) -> dict[str,
     }
 
 
-def _logged(before: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.StructArray:
+def _logged(
+    before: pa.StructArray, notes: pa.Table, layout: Layout, partition: int
+) -> pa.StructArray:
     """:data:`LOGGED` of some rows."""
     is_update = pc.equal(notes["op"].combine_chunks(), UPDATE)
     held = before.filter(is_update)
@@ -202,9 +205,13 @@ def _logged(before: pa.StructArray, notes: pa.Table, layout: Layout) -> pa.Struc
     # Where there is an update, its number among them; else none, which takes NULL.
     numbers = pc.cumulative_sum(pc.cast(is_update, pa.int64()))
     old = old.take(pc.if_else(is_update, pc.subtract(numbers, 1), pa.scalar(None, pa.int64())))
-    return pa.StructArray.from_arrays(
-        [notes["gtid"].combine_chunks(), old], names=["transaction", "old"]
-    )
+    said = {
+        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(old)),
+        "offset": pc.cast(notes["offset"].combine_chunks(), pa.int64()),
+        "transaction": notes["gtid"].combine_chunks(),
+        "old": old,
+    }
+    return pa.StructArray.from_arrays([*said.values()], names=[*said])
 
 
 def _without_zero_dates(found: pa.Array, name: str, schema: RowSchema) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from ingest.changes.row_images import RowSchema
 from ingest.model.manifest import LogState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import Position
+from ingest.model.start_facts import LogHeld
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.change_log import Control
 from ingest.schema.steps import Step, TableFacts
@@ -40,6 +41,8 @@ class StepBatch:
     """False when it is known that none of them can be applied, or that there is none."""
     logs: bool = False
     """Whether the table has a change log, which wants the row before an update, too."""
+    every: DataFrame | None = None
+    """Changes for the log, as ``readable``, where the table itself leaves some out; None where it takes all."""
     pieces: ClassVar[None] = None
     """None of them lies in Spark, read by Arrow."""
     rows: pa.Table | None = None
@@ -51,7 +54,10 @@ class StepBatch:
         """The typed changes (``row_images.typed``), computed once."""
         if self._kept is None:
             mine = self.readable.filter(self.mine)
-            frame = row_images.typed(mine, self.schema, with_before=self.logs or not self.key)
+            by_content = not self.key
+            frame = row_images.typed(
+                mine, self.schema, with_before=self.logs or by_content, judged=by_content
+            )
             frame = frame.drop("before", "after", "key_json")
             if self.key:  # raw bytes are wanted only of what goes to quarantine
                 refused = F.col("reason").isNotNull()
@@ -63,6 +69,13 @@ class StepBatch:
     def good(self) -> DataFrame:
         """Those that can be applied."""
         return self.changes.filter(F.col("reason").isNull())
+
+    def logged(self) -> DataFrame:
+        """Those that a change log gets."""
+        if self.every is None:
+            return self.good()
+        frame = row_images.typed(self.every.filter(self.mine), self.schema, with_before=True)
+        return frame.filter(F.col("reason").isNull())
 
     def leave_out(self, others: DataFrame) -> DataFrame:
         """Take those away that stand at the places of ``others``; returns what was kept before."""
@@ -104,7 +117,8 @@ class ForLog:
     """What a table's change log gets of a batch, beside the changes of its steps. ``rows``: these changes, where they were read by Arrow;
     ``versions``: definitions of which it has to hold the columns; ``controls``: what is no change of a row; ``first``: where the table's
     first snapshot was taken; ``known``: the log as it is published, None where it begins with this batch; ``applied``: the table's
-    newest position of before, None for a new one; ``again``: changes may be older than that and come for the first time.
+    newest position of before, None for a new one; ``starts``: where the batch begins in each partition of the table's topic; ``held``: what
+    the log holds behind it of the batch.
     """
 
     rows: SourceRows | KeptRows | None
@@ -113,7 +127,8 @@ class ForLog:
     first: Position | None
     known: LogState | None
     applied: Position | None
-    again: bool = False
+    starts: Mapping[int, int]
+    held: LogHeld
 
 
 @dataclass

@@ -1,15 +1,16 @@
 """A batch's changes of one table appended to its change log, once.
 
 The log is written after the mirror, under an identity of its own with the batch's number, and is published by the manifest's row. It
-never goes back: what stands in it, a reader may have read. So where the mirror goes back, and changes come once more, those that the log
-has are left out (``LogState.upto``); and where the log itself has lost something (a copy of last week, a folder that is gone, a time in
-which nobody asked for it) it goes on with a row that says so (``begin``).
+never goes back: what stands in it, a reader may have read. And it says by itself what it holds: each of its commits notes up to where in
+Kafka (``start_facts.LogHeld``). So where a table goes back, or is filled again, and its changes come once more, those that the log has are
+left out; and where the log lacks something (a copy of last week, a folder that is gone, a time in which nobody asked for it) it goes on
+with a row that says so (``begin``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -22,15 +23,17 @@ from ingest.arrow.table_batch import ForLog, StepBatch, TableBatch
 from ingest.changes import change_log_frames
 from ingest.changes.arrow_frames import frame_of
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import change_log_table
+from ingest.lake.delta import change_log_table, own_commits
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines.delta_rs_limits import MAX_BYTES
 from ingest.lake.engines.dispatch import Merging
+from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import LogState
-from ingest.model.position import Position
+from ingest.model.start_facts import LogHeld
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.change_log import Control, LogColumns
 
@@ -45,30 +48,37 @@ class ChangeLogs:
     pipeline: Pipeline
     committer: Committer
     merging: Merging
+    _seen: dict[str, tuple[int, LogHeld]] = field(default_factory=dict)
+    """By path of a log: as of which version, what it holds."""
 
     def append(self, log: SparkTable, batch: TableBatch, wanted: ForLog, at: Identity) -> LogState:
-        """A batch's part. ``log``: in this thread's session; ``at``: the batch, under the log's own app id. Returns the log as it is then."""
+        """A batch's part. ``log``: in this thread's session; ``at``: the batch, under the log's own app id. Returns the log as it is then.
+        Raises :class:`IngestError` where another table is in its place.
+        """
         table = batch.facts.table
         reached("log_started", at.batch, str(table))
-        columns = LogColumns()
-        for version in wanted.versions:
-            columns = columns.with_version(version)
-        known, is_new = wanted.known, not log.exists()
-        if is_new:
+        if not log.exists():
+            columns = reduce(LogColumns.with_version, wanted.versions, LogColumns())
             change_log_table.create(log, table, columns)
-            known = None
-        told = list(wanted.controls)
-        upto = known.upto if known else None
-        if known is None:
-            upto = None if is_new else change_log_table.newest(log)
-            told = [*_begins(wanted, upto), *told]
         direct = self._direct(log)
-        columns = self._grown(log, direct, wanted.versions, at)
-        mine = LogBatch(columns, at.batch, wanted.first, None if wanted.again else upto)
-        self._write(log, direct, batch, wanted, told, mine, at)
+        held = self._held(log)
+        is_same = held.is_of(wanted.held.topic)
+        told, has = list(wanted.controls), dict[int, int]()
+        if is_same:
+            has = {p: end for p, end in held.ends.items() if wanted.starts.get(p, end) < end}
+        if has and held.high is not None:
+            told = [one for one in told if one.position > held.high]
+        if not is_same or _lacks(held, wanted):
+            told = [Control("begin", wanted.applied or batch.facts.low), *told]
+        then = held.and_then(wanted.held)
+        grown = self._grown(log, direct, wanted.versions, at)
+        versions = tuple(one.position for one in wanted.versions)
+        mine = LogBatch(grown, at.batch, wanted.first, versions, has)
+        written = self._write(
+            log, direct, batch, wanted, told, mine, replace(at, note=then.written(at.note))
+        )
         reached("log_committed", at.batch, str(table))
-        left = None if upto is None or batch.facts.high >= upto else upto
-        return self._state(log, at.batch, left)
+        return self._state(log, then if written else held)
 
     def note(
         self, log: SparkTable, said: Sequence[Control], known: LogState, at: Identity
@@ -76,10 +86,23 @@ class ChangeLogs:
         """Rows that are no changes of rows, beside no batch of changes."""
         if not log.exists():
             return known
-        direct = self._direct(log)
+        direct, held = self._direct(log), self._held(log)
         mine = LogBatch(change_log_table.columns_of(log, direct), at.batch)
         self._append(log, direct, change_log_rows.of_controls(said, mine), at)
-        return self._state(log, at.batch, known.upto)
+        return self._state(log, held)
+
+    def _held(self, log: SparkTable) -> LogHeld:
+        """What it holds, by its own commits."""
+        handle = self._handle(log)
+        version, seen = handle.version(), self._seen.get(log.path)
+        if seen is not None and seen[0] == version:
+            return seen[1]
+        if not change_log_table.is_one(log):
+            raise refusal(log.path)
+        return own_commits.log_held(handle) or LogHeld()
+
+    def _handle(self, log: SparkTable) -> TableHandle:
+        return self._direct(log) or self.merging.reached.written_by_spark(log)
 
     def _direct(self, log: SparkTable) -> DeltaRsTable | None:
         """The log where delta-rs appends to it."""
@@ -98,9 +121,8 @@ class ChangeLogs:
         held = change_log_table.columns_of(log, direct)
         columns = reduce(LogColumns.with_version, versions, held)
         if columns != held:
-            handle = direct or self.merging.reached.written_by_spark(log)
             self.committer.once(
-                handle,
+                self._handle(log),
                 replace(at, step=_GROW),
                 lambda: change_log_table.grow(log, direct, columns),
             )
@@ -115,39 +137,36 @@ class ChangeLogs:
         told: Sequence[Control],
         mine: LogBatch,
         at: Identity,
-    ) -> None:
+    ) -> bool:
+        """Whether there was anything."""
         extra = change_log_rows.of_controls(told, mine)
+        of_version = mine.columns.of_version
         if isinstance(wanted.rows, KeptRows):
-            fields = {
-                layout: (mine.columns.of_version(version), str(version.position))
-                for layout, version in wanted.rows.versions.items()
-            }
-            self._append_frames(log, [wanted.rows.logged(fields, mine)], extra, mine, at)
-        elif wanted.rows is not None:
+            fields = {layout: of_version(one) for layout, one in wanted.rows.versions.items()}
+            return self._append_frames(log, [wanted.rows.logged(fields, mine)], extra, mine, at)
+        if wanted.rows is not None:
             parts = [
-                change_log_rows.of_changes(
-                    rows, mine.columns.of_version(version), str(version.position), mine
-                )
+                change_log_rows.of_changes(rows, of_version(version), mine)
                 for version, rows in wanted.rows.parts
             ]
-            self._append(log, direct, pa.concat_tables([extra, *parts]), at)
-        else:
-            frames = [_frame(one, mine) for one in batch.read_by_spark if one.applicable]
-            if direct is not None and batch.facts.bytes <= MAX_BYTES:
-                parts = [one.toArrow().cast(mine.schema) for one in frames]
-                self._append(log, direct, pa.concat_tables([extra, *parts]), at)
-            else:
-                self._append_frames(log, frames, extra, mine, at)
+            return self._append(log, direct, pa.concat_tables([extra, *parts]), at)
+        # What the table itself leaves out, the log may get.
+        steps = [one for one in batch.read_by_spark if one.applicable or one.every is not None]
+        frames = [_frame(one, mine) for one in steps]
+        if direct is not None and batch.facts.bytes <= MAX_BYTES:
+            parts = [one.toArrow().cast(mine.schema) for one in frames]
+            return self._append(log, direct, pa.concat_tables([extra, *parts]), at)
+        return self._append_frames(log, frames, extra, mine, at)
 
     def _append(
         self, log: SparkTable, direct: DeltaRsTable | None, rows: pa.Table, at: Identity
-    ) -> None:
+    ) -> bool:
         if not rows.num_rows:
-            return
+            return False
         if direct is None:
-            self._append_frame(log, frame_of(rows, log.session), at)
-            return
+            return self._append_frame(log, frame_of(rows, log.session), at)
         self.committer.once(direct, replace(at, step=_WRITE), lambda: direct.append(rows))
+        return True
 
     def _append_frames(
         self,
@@ -156,42 +175,54 @@ class ChangeLogs:
         extra: pa.Table,
         mine: LogBatch,
         at: Identity,
-    ) -> None:
+    ) -> bool:
         more = [frame_of(extra, log.session)] if extra.num_rows else []
         every = [change_log_frames.fitted(one, mine.columns) for one in (*more, *frames)]
-        if every:
-            self._append_frame(log, reduce(DataFrame.unionByName, every), at)
+        if not every:
+            return False
+        return self._append_frame(log, reduce(DataFrame.unionByName, every), at)
 
-    def _append_frame(self, log: SparkTable, rows: DataFrame, at: Identity) -> None:
+    def _append_frame(self, log: SparkTable, rows: DataFrame, at: Identity) -> bool:
         handle = self.merging.reached.written_by_spark(log)
         self.committer.once(handle, replace(at, step=_WRITE), lambda: log.append(rows))
         if direct := self.merging.reached.now(log):
             direct.was_merged_into()
+        return True
 
-    def _state(self, log: SparkTable, batch: int, upto: Position | None) -> LogState:
-        handle = self._direct(log) or self.merging.reached.written_by_spark(log)
-        return LogState(log.path, self.committer.to_publish(handle), handle.id(), batch, upto)
+    def _state(self, log: SparkTable, held: LogHeld) -> LogState:
+        handle = self._handle(log)
+        version = self.committer.to_publish(handle)
+        self._seen[log.path] = (version, held)
+        return LogState(log.path, version, handle.id(), tuple(sorted(held.ends.items())))
 
 
-def _begins(wanted: ForLog, held: Position | None) -> list[Control]:
-    """The mark behind which a log has everything, where something may be missing before. ``held``: the newest that stands in it. What it
-    has beyond the mirror, the mirror gets once more, and nothing is missing between.
-    """
-    applied = wanted.applied
-    if applied is None or (held is not None and held >= applied):
-        return []
-    return [Control("begin", applied)]
+def refusal(path: str) -> IngestError:
+    """Where a table and another one's change log would lie in one folder."""
+    return IngestError(
+        "E-CHANGE-LOG-FOLDER",
+        f"{path} is the folder of a table, and of another one's change log.",
+        means="Nothing was written there, and the changes stay in Kafka.",
+        remedy="choose another ending of the logs' names (`change_log_suffix` below `lake`), or exclude that table with a "
+        "`!database.table` pattern.",
+    )
+
+
+def _lacks(held: LogHeld, wanted: ForLog) -> bool:
+    """Whether something that was applied before may be missing in a log, or more than it held when it was published last."""
+    known = wanted.known
+    if known is not None and all(held.ends.get(p, 0) >= end for p, end in known.ends):
+        return False
+    return any(held.ends.get(p, 0) < start for p, start in wanted.starts.items())
 
 
 def _frame(step: StepBatch, log: LogBatch) -> DataFrame:
     version: SchemaVersion = step.step.version
-    fields: Mapping[str, str] = log.columns.of_version(version)
     return change_log_frames.of_changes(
-        step.good(),
-        fields,
+        step.logged(),
+        log.columns.of_version(version),
         str(version.position),
         log.columns,
         batch=log.batch,
         first=log.first,
-        upto=log.upto,
+        has=log.has,
     )

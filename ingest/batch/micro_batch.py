@@ -211,7 +211,7 @@ class Batches:
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
         doubts = self._again.doubts(read, seen.aside, self.newest)
-        tables = self._cutter.prepare(read.fresh, read.rows, facts, seen, self.newest)
+        tables = self._cutter.prepare(read, facts, seen, self.newest)
         return Decided(facts, tables, doubts)
 
     def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:

@@ -162,8 +162,7 @@ class SideBySide:
             if not all(one.key for one in batch.steps):
                 raise failure from None
         self.say(f"{table} stands still, the others go on: {why}")
-        # What its change log has by now comes once more, and is told apart there (``change_logs``).
-        return replace(state, changes=0, stopped=why, hidden=None, log=None)
+        return replace(state, changes=0, stopped=why, hidden=None)
 
 
 def _words(failure: BaseException, path: str) -> str:

@@ -13,6 +13,8 @@ from ingest.arrow.kept_rows import KeptRows, StepPieces
 from ingest.arrow.source_rows import SourceRows
 from ingest.arrow.table_batch import ForLog, StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
+from ingest.batch.log_places import LogPlaces
+from ingest.batch.record_reader import Reading
 from ingest.batch.table_definitions import InForce
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.config.pipeline_file import Pipeline
@@ -33,21 +35,19 @@ class StepCutter:
     pipeline: Pipeline
     session: SparkSession
     prepared: list[TableBatch] = field(default_factory=list)
-    replays: bool = False
-    """Whether the newest batch is of what waited in quarantine."""
+    _logs: LogPlaces = field(init=False)
 
     def prepare(
         self,
-        fresh: DataFrame | None,
-        rows: Mapping[TableId, SourceRows | KeptRows],
+        read: Reading,
         facts: Mapping[TableId, TableFacts],
         seen: InForce,
         previous: Entry | None,
     ) -> list[TableBatch]:
-        """Cut each table's changes into steps. ``rows``: of the tables that were read by Arrow; those of
-        all others are in ``fresh``.
-        """
-        self.prepared, self.replays = [], seen.note.replay
+        """Cut each table's changes into steps: those of the tables that were read by Arrow, and of all others."""
+        self.prepared = []
+        self._logs = LogPlaces(self.pipeline, seen.note, previous, read.counts.waiting)
+        fresh, rows = read.fresh, read.rows
         catalog, states = seen.catalog, previous.tables if previous else {}
         readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
         for table, found in facts.items():
@@ -96,9 +96,11 @@ class StepCutter:
         keys = self._keys(found, cut)
         mine = (F.col("database") == table.database) & (F.col("table") == table.name)
         mine = mine & (F.col("op") != "t")
+        every_change: DataFrame | None = None
         if not all(keys) and found.attempt:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.
+            every_change = dedup.without_other_attempts(readable.filter(mine), found.attempt)
             readable = dedup.of_attempt(readable.filter(mine), found.attempt)
         unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
         # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
@@ -107,6 +109,7 @@ class StepCutter:
             raise unfit.refusal(str(table))
         target = self.pipeline.target(table, keyed=all(keys))
         if target.ignored or target.refused:
+            every_change = readable.filter(mine) if every_change is None else every_change
             readable = table_batch.taken_in(readable.filter(mine), target)
         every, logs = cut, self.pipeline.logs(table)
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
@@ -131,6 +134,7 @@ class StepCutter:
                     mine & dedup.within(F.col("position"), step.start, step.end),
                     schema,
                     logs=logs,
+                    every=every_change if logs else None,
                 )
             )
         log = self._for_log(None, found, every, catalog, state)
@@ -156,7 +160,8 @@ class StepCutter:
             restarted_snapshots.first(catalog, table),
             state.log if state else None,
             applied,
-            self.replays,
+            self._logs.starts(table),
+            self._logs.held(table, found.high),
         )
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from ingest.arrow.kept_rows import StepPieces
 from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
-from ingest.batch import row_fates
+from ingest.batch import change_logs, row_fates
 from ingest.batch.change_logs import ChangeLogs
 from ingest.batch.job_descriptions import described
 from ingest.batch.row_fates import Was, another
@@ -22,7 +22,7 @@ from ingest.batch.table_columns import TableColumns
 from ingest.changes import row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import other_writers, own_commits
+from ingest.lake.delta import change_log_table, other_writers, own_commits
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
@@ -128,6 +128,8 @@ class Applier:
         table = batch.facts.table
         reached("table_started", work.batch_id, str(table))
         target = SparkTable(session, self.pipeline.path(table))
+        if self._is_log(target, table):
+            raise change_logs.refusal(target.path)
         if not target.exists():
             key = batch.steps[0].key
             kept_as = self.pipeline.target(table, keyed=bool(key))
@@ -175,6 +177,11 @@ class Applier:
             if was and was != batch.carried:
                 raise CarriedOtherwiseError(batch.facts.table)
 
+    def _is_log(self, target: SparkTable, table: TableId) -> bool:
+        """Whether another table's change log lies where this one would, as its name is what that one's is."""
+        named = table.name.endswith(self.pipeline.lake.change_log_suffix)
+        return named and target.exists() and change_log_table.is_one(target)
+
     def clean_up(self, cleanup: Cleanup, work: Work, log: LogState | None = None) -> Applied:
         """Do to the rows that a completed snapshot did not contain what the table's target does to such. ``log``: the table's change log,
         where it has one.
@@ -199,6 +206,8 @@ class Applier:
         the files of before it may be gone. Markers stay, too: a batch of the same number would find its commits done.
         """
         target = SparkTable(self._own_session(), self.pipeline.path(table))
+        if self._is_log(target, table):
+            return version
         if other_writers.since(target, version).markers != {}:
             target.restore(version)
         self._columns.forget(table)

@@ -23,7 +23,7 @@ def of_changes(
     *,
     batch: int,
     first: Position | None,
-    upto: Position | None,
+    has: Mapping[int, int],
 ) -> DataFrame:
     """One step's changes as rows of the log.
 
@@ -31,10 +31,8 @@ def of_changes(
     columns with its field; ``version``: the definition's position; the others as ``change_log_rows.LogBatch`` has them.
     """
     changes = dedup.once(changes)
-    if upto is not None:  # see ``change_log_rows``
-        at = dedup.literal(upto)
-        lacks = F.col("position") > at
-        changes = changes.filter(lacks | (~dedup.streamed() & (F.col("position") == at)))
+    for partition, end in has.items():
+        changes = changes.filter((F.col("partition") != partition) | (F.col("offset") >= end))
     op = F.col("op")
     words = F.create_map(*[F.lit(one) for pair in change_log.OPERATIONS.items() for one in pair])
     now, was = (

@@ -176,6 +176,14 @@ def of_attempt(changes: DataFrame, attempt: Attempt) -> DataFrame:
     return changes.filter((streamed() & (F.col("position") > pinned)) | (~streamed() & mine))
 
 
+def without_other_attempts(changes: DataFrame, attempt: Attempt) -> DataFrame:
+    """All streamed changes, and of snapshots' rows those of this attempt."""
+    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (
+        F.col("position") == literal(attempt.position)
+    )
+    return changes.filter(streamed() | mine)
+
+
 def once(changes: DataFrame) -> DataFrame:
     """Drop repetitions of a streamed change inside a batch: the same position is the same change.
 

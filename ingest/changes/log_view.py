@@ -31,7 +31,20 @@ def _image(name: str, columns: LogColumns) -> Column:
         field = newest
         while field:
             held = F.col(f"{quoted(name)}.{quoted(field)}")
-            chain.append(held if field == newest else held.try_cast(kind))
+            chain += [held] if field == newest else _cast(held, fields[field].delta, kind)
             field = fields[field].follows
         values.append(F.coalesce(*chain).alias(column))
     return F.when(F.col(name).isNotNull(), F.struct(*values))
+
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+def _cast(held: Column, was: object, kind: str) -> list[Column]:
+    """A value in another type, by its text where these are no two numbers: Spark refuses many a pair even before it looks at a value. Nothing
+    for a geometry, which has no text.
+    """
+    if isinstance(was, dict) or kind.startswith("struct"):
+        return []
+    numbers = sql_type(was).startswith(_NUMBERS) and kind.startswith(_NUMBERS)
+    return [(held if numbers else held.cast("string")).try_cast(kind)]

@@ -71,20 +71,24 @@ _CORRUPT = "\x00corrupt"
 """Holds a row image that does not parse; no MySQL column name may contain U+0000."""
 
 
-def typed(rows: DataFrame, schema: RowSchema, *, with_before: bool) -> DataFrame:
+def typed(
+    rows: DataFrame, schema: RowSchema, *, with_before: bool, judged: bool = True
+) -> DataFrame:
     """Read the row images of one table's changes with one schema version.
 
     In: columns of ``envelope.changes``. Out: the same, plus ``row struct<…>`` (the image after the
     change; for a delete the one before it) and, ``with_before``, ``old struct<…>`` (the image
     before an update), each with the lake's types in source order. A value that does not fit its
-    type, a column too many or too few gives the row a ``reason``, never a silent NULL.
+    type, a column too many or too few gives the row a ``reason``, never a silent NULL. ``judged``: also one in ``old``; where that is
+    for a change log alone, it is NULL there, and the change is applied.
     """
     new = of_row(schema, "_raw", rows.sparkSession)
     parsed, values = {"_raw": new.parsed}, {"row": new.row, "reason": new.reason}
     if with_before:
         old = of_row(schema, "_raw_old", rows.sparkSession, before_update=True)
         parsed["_raw_old"], values["old"] = old.parsed, old.row
-        values["reason"] = F.coalesce(new.reason, old.reason)
+        if judged:
+            values["reason"] = F.coalesce(new.reason, old.reason)
     return rows.withColumns(parsed).withColumns(values).drop(*parsed)
 
 

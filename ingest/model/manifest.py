@@ -55,8 +55,8 @@ SCHEMA = (
     "total_changes bigint, stopped array<struct<table: string, reason: string>>, "
     f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int, "
     "lanes array<struct<lane: string, changes: bigint>>, remembered bigint, "
-    "logs array<struct<table: string, path: string, version: bigint, id: string, batch: bigint, "
-    f"upto: {SQL_TYPE}>>"
+    "logs array<struct<table: string, path: string, version: bigint, id: string, "
+    "ends: array<struct<partition: int, offset: bigint>>>>"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
@@ -82,15 +82,12 @@ class HighWater:
 
 @dataclass(frozen=True)
 class LogState:
-    """A table's change log as a batch left it. ``batch``: the newest one that is in it. ``upto``: changes up to there stood in it before
-    the table went back, and are not added again where they come once more; None where nothing did.
-    """
+    """A table's change log as a batch left it. ``ends``: by partition of the table's topic, below which it holds all that was applied."""
 
     path: str
     version: int
     id: str
-    batch: int
-    upto: Position | None = None
+    ends: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class TableState:
     """Of a table without a key that is taken again: the place of a snapshot that is not known to be whole. It waits in Kafka,
     with what came from there on, as behind ``stopped``; readers see what the table held before."""
     log: LogState | None = None
-    """Its change log, which has all of what is applied since it began; None where it has none, or one that has to begin again."""
+    """Its change log; None where the newest batch of the table was not written to one."""
 
     @property
     def waits(self) -> bool:
@@ -295,7 +292,7 @@ class Entry:
                 if state.hidden
             ],
             "logs": [
-                {"table": name, **vars(state.log), "upto": _dict(state.log.upto)}
+                {"table": name, **vars(state.log), "ends": _ends(state.log)}
                 for name, state in sorted(self.tables.items())
                 if state.log
             ],
@@ -372,9 +369,13 @@ def _position(value: Any) -> Position | None:
     return Position.from_mapping(value) if value else None
 
 
+def _ends(log: LogState) -> list[dict[str, int]]:
+    return [{"partition": partition, "offset": end} for partition, end in log.ends]
+
+
 def _log_state(row: Mapping[str, Any]) -> LogState:
-    rest = {key: value for key, value in row.items() if key != "table"}
-    return LogState(**{**rest, "upto": _position(row["upto"])})
+    ends = tuple((one["partition"], one["offset"]) for one in row["ends"] or ())
+    return LogState(row["path"], row["version"], row["id"], ends)
 
 
 def _table_state(

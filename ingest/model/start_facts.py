@@ -118,6 +118,49 @@ def carried_by(note: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
+class LogHeld:
+    """What a change log holds, as its own newest commit of changes says: all of a topic's records below ``ends``, by partition, but for
+    those that nothing was applied of. ``topic``: Kafka's id of that topic, empty where it was not known yet; ``high``: its table's newest
+    position by then.
+    """
+
+    topic: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+    high: Position | None = None
+
+    def and_then(self, more: LogHeld) -> LogHeld:
+        """With a batch more. Offsets of another topic are not comparable with those of the old one."""
+        ends = dict(self.ends) if self.is_of(more.topic) else {}
+        for partition, end in more.ends.items():
+            ends[partition] = max(end, ends.get(partition, 0))
+        highs = [at for at in (self.high, more.high) if at]
+        return LogHeld(more.topic or self.topic, ends, max(highs, default=None))
+
+    def is_of(self, topic: str) -> bool:
+        """Whether its offsets are that topic's, as far as is known."""
+        return not (self.topic and topic) or self.topic == topic
+
+    def written(self, note: str) -> str:
+        """A note (:meth:`Note.as_json`) that also says this."""
+        if not note:
+            return note
+        ends = {str(partition): end for partition, end in sorted(self.ends.items())}
+        said = {"topic": self.topic, "ends": ends, "high": self.high and self.high.as_dict()}
+        return json.dumps({**json.loads(note), "log": said}, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, note: str) -> LogHeld | None:
+        """The inverse; None for a text that does not say it."""
+        try:
+            said = json.loads(note)["log"]
+            high = said["high"] and Position.from_mapping(said["high"])
+            ends = {int(partition): end for partition, end in said["ends"].items()}
+            return cls(said["topic"], ends, high or None)
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(frozen=True)
 class CheckpointFacts:
     """``id`` is None for a checkpoint that does not exist or that Spark alone has touched."""
 

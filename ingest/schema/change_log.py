@@ -30,7 +30,7 @@ Operation = Literal[
 ``insert``, ``update``, ``delete``: a change of one row. ``read``: a row that a snapshot found.
 ``truncate``: all rows before this position are gone: TRUNCATE, or DROP TABLE. ``schema``: a DDL, in ``statement``.
 ``void``: rows before this position are gone, since a snapshot did not find them.
-``restart``: of a table without a key: rows of earlier batches up to this position are gone, as a snapshot brings them once more.
+``restart``: of a table without a key: rows up to this position are gone, as a snapshot brings them once more, behind this row.
 ``begin``: from here on the log has every change; of what came before, some may be missing.
 """
 
@@ -133,7 +133,7 @@ class LogColumns:
         """The same, with a field for each column of a schema version. A newer one than those before says what columns are called
         today. Twice is as good as once.
         """
-        is_old = self.at is not None and version.position <= self.at
+        is_old = self.at is not None and version.position < self.at
         said = ddl.column_changes(version.ddl) if version.kind == "ALTER" else ddl.ColumnChanges()
         fields, today = list(self.fields), dict[str, str]()
         for column in version.followed:
@@ -202,7 +202,9 @@ def controls(
     """
     since = applied if applied is not None else facts.low
     found = {Control("truncate", at) for at in facts.truncates}
-    found |= {Control("truncate", step.wipe) for step in steps if step.wipe}
+    # Changes that come late from another partition are cut at what was told before, too.
+    wipes = {step.wipe for step in steps if step.wipe}
+    found |= {Control("truncate", at) for at in wipes if applied is None or at > applied}
     found |= {Control("restart", step.reset) for step in steps if step.reset}
     for version in catalog.between(facts.table, since, facts.high):
         if version.ddl and not catalog.was_read_anew(version):

@@ -77,10 +77,12 @@ def restored_meanwhile(facts: StartFacts, torn: Sequence[LakeFacts]) -> tuple[tu
     first, as what is finished now would hide that it ever happened.
     """
     known = facts.newest.tables if facts.newest else {}
+    mine = [lake for lake in facts.lake if lake in torn or lake.name in known]
+    mine += [log for log in facts.logs if log in torn]
     return tuple(
         (lake.path, lake.ours if lake.ours >= 0 else lake.foreign.version - 1)
-        for lake in facts.lake
-        if lake.foreign and (lake in torn or lake.name in known)
+        for lake in mine
+        if lake.foreign
     )
 
 

@@ -59,11 +59,9 @@ def gather(
     """
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
-    folders = _folders(spark, pipeline)
-    lake = [
-        *_tables(spark, pipeline, ledger, newest, folders),
-        *_own(spark, pipeline, ledger, newest),
-    ]
+    tables = _tables(spark, pipeline, ledger, newest)
+    lake = [*tables, *_own(spark, pipeline, ledger, newest)]
+    named = {one.name for one in tables} | {str(table) for table in catalog.versions}
     return StartFacts(
         pipeline=pipeline.name,
         shape=shape(pipeline),
@@ -78,7 +76,7 @@ def gather(
         from_beginning=from_beginning,
         failed=failed,
         barred=barred,
-        logs=_logs(spark, pipeline, newest, folders),
+        logs=_logs(spark, pipeline, newest, named),
         untaken=_untaken(newest, pipeline.source.tables),
         ignored={
             name: frozenset(ignored)
@@ -199,50 +197,40 @@ def _is_whole(text: str | None, skipped: int) -> bool:
         return False
 
 
-def _folders(spark: SparkSession, pipeline: Pipeline) -> set[str]:
-    """Of Delta tables below the lake's root, but for ``_ingest``'s own."""
-    root, found = Storage(spark, pipeline.lake.path), set[str]()
+def _logs(
+    spark: SparkSession, pipeline: Pipeline, newest: Entry | None, named: Collection[str]
+) -> list[LakeFacts]:
+    """Change logs of these tables, where the pipeline file asks for them. What lies in the folder of one that nobody writes is not ours."""
+    states, published = (newest.tables, newest.batch_id) if newest else ({}, 0)
+    found = []
+    for name in sorted(named):
+        table, state = TableId.parse(name), states.get(name)
+        if pipeline.logs(table):
+            path = pipeline.change_log_path(table)
+            known = state.log if state and state.log and state.log.path == path else None
+            found.append(look_at_log(SparkTable(spark, path), name, known, pipeline, published))
+    return found
+
+
+def _tables(
+    spark: SparkSession, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
+) -> list[LakeFacts]:
+    known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
+    root = Storage(spark, pipeline.lake.path)
+    logs = {pipeline.change_log_path(TableId.parse(name)) for name in known}
+    logs |= {state.log.path for state in (newest.tables if newest else {}).values() if state.log}
+    folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
+    tables = {name: TableId.parse(name) for name in known}
+    names = {table_folder(table.database, table.name): name for name, table in tables.items()}
     for database in root.names(""):
         if database == INTERNAL_FOLDER or database.startswith("."):
             continue
         for table in root.names(database):
-            if root.exists(f"{database}/{table}/_delta_log"):
-                found.add(f"{database}/{table}")
-    return found
-
-
-def _logs(
-    spark: SparkSession, pipeline: Pipeline, newest: Entry | None, folders: Collection[str]
-) -> list[LakeFacts]:
-    """Change logs that the manifest knows, and others that lie where this pipeline file has them."""
-    states = (newest.tables if newest else {}).items()
-    known = {state.log.path: (name, state.log) for name, state in states if state.log}
-    there = {
-        join(pipeline.lake.path, folder)
-        for folder in folders
-        if folder.endswith(pipeline.lake.change_log_suffix)
-    }
-    published = newest.batch_id if newest else 0
+            is_log = join(pipeline.lake.path, f"{database}/{table}") in logs
+            if not is_log and root.exists(f"{database}/{table}/_delta_log"):
+                folders.add(f"{database}/{table}")
     found = []
-    for path in sorted({*known, *there}):
-        name, state = known.get(path, (None, None))
-        found.append(look_at_log(SparkTable(spark, path), name, state, pipeline, published))
-    return [one for one in found if one is not None]
-
-
-def _tables(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    ledger: Ledger,
-    newest: Entry | None,
-    there: Collection[str],
-) -> list[LakeFacts]:
-    known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
-    folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
-    tables = {name: TableId.parse(name) for name in known}
-    names = {table_folder(table.database, table.name): name for name, table in tables.items()}
-    found = []
-    for folder in sorted({*folders, *there}):
+    for folder in sorted(folders):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
         facts = look(SparkTable(spark, path), names.get(folder), pipeline, ledger, newest)
         if facts is not None:

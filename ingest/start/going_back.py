@@ -84,10 +84,7 @@ def _set_back(
     back = (
         # Between two published versions it is brought to the lower one once the manifest says so: by a commit more. Were it
         # brought there first, its version could be the one that it lost, and nobody would know any more.
-        # Its change log keeps what comes once more, and is looked at for that (``batch.change_logs``).
-        decided.with_table(
-            lake.name, replace(state, version=version + between, changes=0, log=None)
-        )
+        decided.with_table(lake.name, replace(state, version=version + between, changes=0))
         .since(f"{lake.name} {how}; applying again what came after batch {then.batch_id}")
         .reading_from({place: then.ends.get(place, 0) for place in places})
         .with_marks({place: then.high_water.get(place, HighWater()) for place in places})

@@ -1,8 +1,8 @@
-"""One change log as a start finds it: how far it is, beside what the manifest says.
+"""One change log as a start finds it.
 
-A log never goes back (``batch.change_logs``), so little is asked: whether somebody else has changed it, whether it holds more than is
-published, and whether it holds less, as a copy of before does. Its version says the last alone not: a fence may have brought an older
-copy to the very number. So the batch that its newest commit is of is asked, too.
+A log says by itself what it holds (``start_facts.LogHeld``), and never goes back: whoever appends to it looks at that first
+(``batch.change_logs``). So little is asked here: whether it can be read, whether somebody else has changed it, and whether it holds a
+commit of a batch that is not published.
 """
 
 from __future__ import annotations
@@ -19,28 +19,22 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.disk_failure import of_disk
 from ingest.model.manifest import LogState
-from ingest.model.start_facts import Foreign, Held, LakeFacts
-from ingest.schema.change_log import LOG_PROPERTY
+from ingest.model.start_facts import LakeFacts
 from ingest.start.look_at_table import furthest
 
 
 def look_at_log(
-    table: SparkTable, name: str | None, state: LogState | None, pipeline: Pipeline, published: int
-) -> LakeFacts | None:
-    """None for what is no change log. ``name``: of its source's table, and ``state``, where the manifest knows the log; ``published``:
-    the manifest's newest batch.
-    """
-    if not table.exists():
-        return LakeFacts(name, table.path, None) if name else None
+    table: SparkTable, name: str, state: LogState | None, pipeline: Pipeline, published: int
+) -> LakeFacts:
+    """Under the name of its source's table. ``state``: where the manifest knows it; ``published``: the manifest's newest batch."""
     try:
-        name = name or table.property_of(LOG_PROPERTY)
-        return _found(table, name, state, pipeline, published) if name else None
+        if not table.exists():
+            return LakeFacts(name, table.path, None)
+        return _found(table, name, state, pipeline, published)
     except TornCommitError as torn:
-        if name is None:
-            raise
         return LakeFacts(name, table.path, 0, torn=str(torn))
     except (DeltaError, PySparkException, Py4JJavaError, UnknownLogError) as failure:
-        if name is None or of_disk(failure) is not None:
+        if of_disk(failure) is not None:
             raise
         words = " ".join(str(failure).split())[:300]
         return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
@@ -51,23 +45,10 @@ def _found(
 ) -> LakeFacts:
     log: TableHandle = within_reach(table, pipeline.lake.path) or table
     version = log.version()
-    known = state.version if state else own_commits.newest_known(log, published)
-    happened = other_writers.since(log, min(known, version))
+    known = min(state.version if state else version, own_commits.newest_known(log, published))
+    happened = other_writers.since(log, known)
     left = table.markers() if happened.markers is None else happened.markers
-    back: Held | Foreign | None = None
-    if state is not None:
-        held = own_commits.held(log, version)
-        fewer = isinstance(held, Held) and held.batch is not None and held.batch < state.batch
-        back = held if version < known or fewer else None
-    foreign = back if isinstance(back, Foreign) else happened.foreign
+    markers = furthest(pipeline.name, left)
     return LakeFacts(
-        name,
-        table.path,
-        version,
-        log.id(),
-        furthest(pipeline.name, left),
-        happened.note,
-        foreign,
-        known,
-        back=back if isinstance(back, Held) else None,
+        name, table.path, version, log.id(), markers, happened.note, happened.foreign, known
     )

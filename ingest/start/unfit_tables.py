@@ -33,7 +33,7 @@ class Unfit:
 
 def found(facts: StartFacts) -> dict[str, Unfit]:
     """By the name of the table, or of what is ours beside them."""
-    each = {log.name: _unfit_log(facts, log) for log in facts.logs}
+    each = {log.name: _unfit_log(log) for log in facts.logs}
     each |= {lake.name: mine for lake in facts.lake if (mine := _unfit(facts, lake))}
     return {name: unfit for name, unfit in each.items() if unfit is not None}
 
@@ -51,23 +51,18 @@ def _unfit(facts: StartFacts, lake: LakeFacts) -> Unfit | None:
     return _torn(lake) or _of_another_writer(facts, lake) or _unexplained(facts, lake)
 
 
-def _unfit_log(facts: StartFacts, log: LakeFacts) -> Unfit | None:
+def _unfit_log(log: LakeFacts) -> Unfit | None:
     """Of a table by its change log: it would miss what the table gets meanwhile."""
     what = f"the change log of {log.name}"
     away = f"move {log.path} away; the next run begins a new one"
     if log.unreadable or log.torn:
         return Unfit(f"{what} cannot be read ({log.unreadable or log.torn})", away)
-    state = facts.newest.tables.get(log.name) if facts.newest else None
-    known = state.log if state else None
     if log.foreign and log.foreign.restored_to is None:
-        at = min(known.version if known else log.foreign.version, log.foreign.version - 1)
+        at = log.foreign.version - 1
         return Unfit(
-            f"{what} was changed by another writer ({log.foreign.operation}, version {log.foreign.version}; ours is "
-            f"version {at})",
+            f"{what} was changed by another writer ({log.foreign.operation}, version {log.foreign.version})",
             f"RESTORE TABLE delta.`{log.path}` TO VERSION AS OF {at}, then run again; and keep other writers out",
         )
-    if known and log.version is not None and known.id != log.id:
-        return Unfit(f"{what} is another table than the one the manifest knows", away)
     return None
 
 

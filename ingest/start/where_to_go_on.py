@@ -21,7 +21,7 @@ def where_to_go_on(facts: StartFacts, newest: Entry) -> Decided:
     """The whole of it, in the one order that is right (see above)."""
     published = Decided.as_published(newest, ahead_of_manifest.newest_batch(facts))
     named = _with_gaps_named(facts, published)
-    as_they_are = _with_logs_as_they_are(facts, _as_the_tables_are(facts, named))
+    as_they_are = _as_the_tables_are(facts, named)
     released = _released(facts, as_they_are)
     over_gaps = _over_gaps(facts, _over_beginnings_lost(facts, released))
     return _from_the_beginning(facts, over_gaps) if facts.from_beginning else over_gaps
@@ -64,28 +64,6 @@ def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
             decided = going_back.as_it_holds(facts, decided, lake, topic)
         elif ahead_of_manifest.is_ahead(facts, lake):  # and cannot be brought back
             decided = going_back.taken_again(facts, decided, lake, topic)
-    return decided
-
-
-def _with_logs_as_they_are(facts: StartFacts, decided: Decided) -> Decided:
-    """A change log that is gone, went back, or holds more than is published, goes on behind a look at what is in it
-    (``batch.change_logs``).
-    """
-    for log in facts.logs:
-        state = decided.tables.get(log.name)
-        if state is None or state.log is None:
-            continue
-        if log.version is None:
-            why = "is gone from the lake; a new one begins"
-        elif log.held is not None:
-            why = "is older than the manifest says; it goes on with a row that says so"
-        elif ahead_of_manifest.is_ahead(facts, log):
-            why = "holds changes that are read once more; they are not added again"
-        else:
-            continue
-        decided = decided.with_table(log.name, replace(state, log=None)).since(
-            f"{log.name}: its change log {why}"
-        )
     return decided
 
 

@@ -39,9 +39,9 @@ def place(row):
 
 
 def in_order(rows):
-    """Rows (dicts) as they are to be read: batch by batch, what begins again first, then by position."""
+    """Rows (dicts) as they are to be read: batch by batch, by position, what begins again before the rows of its place."""
     return sorted(
-        rows, key=lambda row: (row["batch_id"], row["operation"] != "restart", place(row))
+        rows, key=lambda row: (row["batch_id"], place(row), row["operation"] != "restart")
     )
 
 

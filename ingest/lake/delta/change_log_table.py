@@ -7,14 +7,12 @@ import json
 from delta.tables import DeltaTable
 from deltalake import DeltaTable as DeltaLake
 from deltalake import Schema
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.lake.delta import schema_commit
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_features import LOCAL_TIMES, with_feature
-from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.change_log import COLUMNS_PROPERTY, LOG_PROPERTY, STATISTICS, LogColumns
 
@@ -66,8 +64,6 @@ def grow(log: SparkTable, direct: DeltaRsTable | None, columns: LogColumns) -> N
     direct.describe(changed, "CHANGE COLUMNS", {"columns": text}, asked, marked=True)
 
 
-def newest(log: SparkTable) -> Position | None:
-    """The newest position of a row change that stands in it; None where there is none. A look at all of its files."""
-    changes = log.frame().filter(F.col("schema_version").isNotNull())
-    found = changes.agg(F.max("position").alias("at")).first()
-    return Position.from_mapping(found.at) if found and found.at else None
+def is_one(table: SparkTable) -> bool:
+    """Whether a table that is there is a change log."""
+    return table.property_of(LOG_PROPERTY) is not None

@@ -9,7 +9,7 @@ from typing import Any
 from ingest.lake.delta.other_writers import HARMLESS, changes_data, restored_to
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.model.names import Marker, app_id_parts
-from ingest.model.start_facts import Foreign, Held, Note, carried_by
+from ingest.model.start_facts import Foreign, Held, LogHeld, Note, carried_by
 
 Actions = Sequence[Mapping[str, Any]]
 
@@ -67,6 +67,22 @@ def carried_in(table: TableHandle, batch: int) -> tuple[int, ...]:
         if said is not None:
             return carried_by(str(info["userMetadata"])) if said.batch_id == batch else ()
     return ()
+
+
+def log_held(table: TableHandle) -> LogHeld | None:
+    """What a change log holds now, by its newest commit that says so; that of the version that it was restored to. None where none does."""
+    at = table.version()
+    while at >= 0:
+        actions = commit(table, at)
+        if is_restore(actions):
+            to = restored_to(table, _info(actions))
+            at = to if to is not None and to < at else at - 1
+            continue
+        found = LogHeld.read(str(_info(actions).get("userMetadata") or ""))
+        if found is not None:
+            return found
+        at -= 1
+    return None
 
 
 def markers(actions: Actions) -> list[Marker]:

@@ -230,14 +230,12 @@ class TestWhereTheLogDoesNotGoOn:
         shutil.rmtree(folder)
         shutil.copytree(tmp_path / "copy", folder)
         lake.start()
-        assert any("its change log is older" in one for one in lake.said)
         table.insert(id=3)
         lake.follow(source)
         assert [row["operation"] for row in log(lake)] == ["insert", "begin", "insert"]
         lake.close()
         shutil.rmtree(folder)
         lake.start()
-        assert any("its change log is gone" in one for one in lake.said)
         table.insert(id=4)
         lake.follow(source)
         assert [row["operation"] for row in log(lake)] == ["begin", "insert"]

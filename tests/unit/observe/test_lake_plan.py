@@ -183,7 +183,7 @@ def test_what_a_policy_says_stands_in_the_plan():
 
 
 def test_a_change_log_that_begins_and_one_that_ends_are_said():
-    log = LogState("/lake/d/u__changes", 4, "id", 9)
+    log = LogState("/lake/d/u__changes", 4, "id")
     states = {"d.t": TableState("/lake/d/t", 3), "d.u": TableState("/lake/d/u", 3, log=log)}
     begins, ends = of_logs(
         states, lambda table: table.name == "t", lambda table: f"{table}__changes"
