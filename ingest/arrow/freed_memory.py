@@ -18,7 +18,7 @@ LARGE = 16 * 2**20
 
 _DELTA_RS = "dirty_decay_ms:200,muzzy_decay_ms:0"
 """What delta-rs's own allocator (jemalloc) does with freed memory: the system has it back after 0.2 s, not after ten. In a drain of 2 GB
-that is about 100 MiB of the driver's, and takes no time that could be measured (performance.md, P10)."""
+that is about 100 MiB of the driver's, and takes no time that could be measured (`bench.volume`)."""
 
 
 def as_soon_as_freed() -> None:

@@ -232,6 +232,8 @@ def _tables(
     found = []
     for folder in sorted(folders):
         path = f"{pipeline.lake.path.rstrip('/')}/{folder}"
+        if path in logs:
+            continue  # also of a table of that name, which stands still
         facts = look(SparkTable(spark, path), names.get(folder), pipeline, ledger, newest)
         if facts is not None:
             found.append(facts)

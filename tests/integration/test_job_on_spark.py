@@ -22,6 +22,7 @@ KILLS = [
 def lab(stack, tmp_path, monkeypatch):
     monkeypatch.setenv("INGEST_LANE", "spark")
     monkeypatch.setenv("INGEST_MERGE_ENGINE", "spark")
+    monkeypatch.setenv("INGEST_LOGS", "1")
     made = fresh(Lab(stack, tmp_path, name="onspark"), dedup={"by": "both"})
     yield made
     made.close()
@@ -60,6 +61,8 @@ def test_snapshot_stream_ddl_kills_and_re_sends_leave_the_lake_equal_and_no_row_
     resent, remembered = sent_again(lab, "bag")
     assert resent - remembered > 0, "found by their positions, which know no horizon"
     lab.until_equal()
+    lab.refuse_untrue()
+    lab.refuse_other_logs()
     command(lab, "audit", str(lab.file))
     read, engines = Counter(), set()
     for entry in Ledger(str(lab.lake)).entries(1000):

@@ -44,9 +44,12 @@ from tests.support import lake
 from tests.support.change_log import folded, log_rows, place
 from tests.support.cold import CONF
 
-LOGS = bool(os.environ.get("INGEST_LOGS"))
-"""Whether each table has a change log."""
 TABLES = ("keyed", "bag", "emptied", "wide", "hostile", "copies")
+
+
+def logs() -> bool:
+    """Whether each table is to have a change log."""
+    return bool(os.environ.get("INGEST_LOGS"))
 
 
 class LabError(AssertionError):
@@ -185,7 +188,7 @@ class Lab:
             spark["merge_engine"] = engine
         if lane := os.environ.get("INGEST_LANE"):
             spark["lane"] = lane
-        if LOGS:
+        if logs():
             content["defaults"] = {"targets": ["mirror", "change_log"]}
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
@@ -322,7 +325,7 @@ class Lab:
 
     def refuse_other_logs(self) -> None:
         """Raises ``LabError`` where a change log is not its table, folded, or has a change of the stream twice."""
-        for table in self.tables if LOGS else ():
+        for table in self.tables if logs() else ():
             mirror = DeltaTable(self.lake / self.name / table).metadata().configuration
             key = tuple(json.loads(mirror[KEY_PROPERTY]))
             rows = log_rows(self.lake / self.name / f"{table}__changes")

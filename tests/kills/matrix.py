@@ -26,8 +26,9 @@ import psutil
 
 from ingest.local.stack import Stack
 from ingest.source.connector import Connector
-from tests.kills.lab import LOGS, Lab, LabError
+from tests.kills.lab import Lab, LabError, logs
 
+LOGS = logs()
 LANE = os.environ.get("INGEST_LANE", "")
 """Where changes are read, as the pipeline file of each cell says it."""
 SHARE = "share_read"

@@ -141,7 +141,7 @@ def _of_column(table: pa.Table, path: tuple[str, ...], kind: str, said: Action) 
     if (low is None) != (high is None):
         yield "has one bound"
         low = high = None
-    if path[0] not in table.schema.names:
+    if not _is_in(table.schema, path):
         if low is not None or nulls not in (None, table.num_rows):
             yield "is not in the file and has statistics"
         return
@@ -156,6 +156,17 @@ def _of_column(table: pa.Table, path: tuple[str, ...], kind: str, said: Action) 
             yield f"{value!r} is not from {low!r} to {high!r}"
     if kind == "string" and len(str(high)) > 256:
         yield f"a text of {len(high)} characters stands in the log"
+
+
+def _is_in(schema: pa.Schema, path: tuple[str, ...]) -> bool:
+    """A file of before a column, or a field of one, has none."""
+    names, kind = schema.names, None
+    for name in path:
+        if name not in names:
+            return False
+        kind = schema.field(name).type if kind is None else kind.field(name).type
+        names = [one.name for one in kind] if pa.types.is_struct(kind) else []
+    return True
 
 
 def _value(kind: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ import shutil
 from collections import Counter
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
@@ -13,7 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from ingest.batch import change_logs, micro_batch, side_by_side, table_applier
+from ingest.batch.change_logs import ChangeLogs
 from ingest.batch.micro_batch import Batches
+from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import workspace
 from ingest.model.topics import TableId
 from ingest.testing.frames import assert_rows
@@ -25,6 +27,7 @@ from tests.support.lanes import LANES
 
 COLUMNS = {"id": "INT", "v": "VARCHAR(9)", "amount": "DECIMAL(10,2)", "at": "DATETIME(3)"}
 AT = datetime(2026, 1, 1, 0, 0, 0, 500_000)  # noqa: DTZ001 - a DATETIME has no zone
+SOURCE = {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["*.*"]}
 LOGGED = {"defaults": {"targets": ["mirror", "change_log"]}}
 
 
@@ -340,3 +343,151 @@ def test_a_batch_that_is_torn_anywhere_twice_is_there_once(opened, engine):
     for name in ("d.t", "d.bag"):
         found = [(*place(row), row["operation"]) for row in log(lake, name)]
         assert len(found) == len(set(found)), "none is there twice"
+
+
+class TestWhatAReviewFound:
+    """Each of them lost a change, had one twice, or stopped what it should not."""
+
+    def test_a_row_before_an_update_that_fits_no_more_keeps_no_change_from_the_table(self, opened):
+        columns = {"id": "INT", "d": "DATE", "v": "INT"}
+        lake, source = opened(source={**SOURCE, "epoch_dates": "keep"}), Source()
+        table = source.table("d.t", {**columns, "d": "DATE NOT NULL"}, ["id"])
+        table.insert(id=1, d=date(1970, 1, 1), v=1)
+        lake.follow(source)
+        lake = opened(source={**SOURCE, "epoch_dates": "quarantine"})
+        table.update(1, d=date(1980, 1, 1))
+        lake.follow(source)
+        assert_rows(lake.live(table), table.rows)
+        (found,) = [row for row in log(lake) if row["operation"] == "update"]
+        assert found["after"]["d"] == date(1980, 1, 1)
+        assert found["before"] == {"id": 1, "d": date(1970, 1, 1), "v": 1}
+
+    def test_a_torn_batch_that_is_finished_over_an_older_log_says_what_it_lacks(
+        self, opened, tmp_path
+    ):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"])
+        folder = Path(lake.pipeline.change_log_path(table.name))
+        for number in range(1, 5):
+            table.insert(id=number)
+            lake.follow(source)
+            if number == 2:
+                shutil.copytree(folder, tmp_path / "copy")
+        table.insert(id=5)
+        with suppress(Crash), torn("table_committed"):
+            lake.follow(source)
+        lake.close()
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "copy", folder)
+        lake.start()
+        assert any("finishing batch" in one for one in lake.said)
+        found = [(row["operation"], row["after"] and row["after"]["id"]) for row in log(lake)]
+        assert found == [("insert", 1), ("insert", 2), ("begin", None), ("insert", 5)]
+
+    def test_a_commit_of_a_log_that_is_cut_off_stops_its_table_alone(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        other = source.table("d.u", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        lake.close()
+        newest = max(Path(lake.pipeline.change_log_path(table.name)).glob("_delta_log/*.json"))
+        newest.write_bytes(newest.read_bytes()[:-40])
+        lake.start()
+        table.insert(id=2)
+        other.insert(id=2)
+        lake.follow(source)
+        assert_rows(lake.live(other), other.rows)
+        assert "the change log of d.t cannot be read" in lake.batches.newest.tables["d.t"].stopped
+        shutil.rmtree(newest.parents[1])
+        lake.start()
+        lake.apply(lake.log.ends())
+        assert_rows(lake.live(table), table.rows)
+        assert [row["operation"] for row in log(lake)] == ["begin", "insert"]
+
+    def test_a_table_that_is_called_as_another_one_s_log_stands_still_and_the_log_stays(
+        self, opened
+    ):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        before = log(lake)
+        named = source.table("d.t__changes", {"id": "INT"}, ["id"])
+        named.insert(id=7)
+        lake.follow(source)
+        lake.start()
+        table.insert(id=2)
+        lake.follow(source)
+        assert log(lake)[:-1] == before
+        assert_rows(lake.live(table), table.rows)
+
+    def test_a_log_that_nobody_writes_any_more_is_nobody_s_trouble(self, opened):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        path = lake.pipeline.change_log_path(table.name)
+        lake = opened(defaults={"targets": ["mirror"]})
+        lake.session.read.format("delta").load(path).write.format("delta").mode("append").save(path)
+        lake.start()
+        table.insert(id=2)
+        lake.follow(source)
+        assert_rows(lake.live(table), table.rows)
+
+    def test_what_an_append_only_table_ignores_is_in_its_log(self, opened):
+        lake, source = opened(tables={"d.*": {"append_only": True}}), Source()
+        bag = source.table("d.bag", {"n": "INT"}, rows=[{"n": 1}, {"n": 2}])
+        bag.delete({"n": 1})
+        bag.insert(n=3)
+        lake.follow(source)
+        assert folded(log(lake, "d.bag")) == Counter(map(frozen, bag.rows))
+        assert lake.table(bag).count() == 3
+
+    def test_a_batch_of_which_nothing_can_be_applied_is_no_gap(self, opened):
+        lake, source = opened(), Source()
+        table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"])
+        table.insert(id=1, v=1)
+        lake.follow(source)
+        table.insert(id=2, v=7)
+        bad = replace(source.log[-1], value=source.log[-1].value.replace(b'"v":7', b'"v":"x"'))
+        lake._followed += 1
+        lake.replay([bad], quarantine=True)
+        lake.start()
+        table.insert(id=3, v=3)
+        lake.follow(source)
+        assert [row["operation"] for row in log(lake)] == ["insert", "insert"]
+
+    def test_a_table_that_stood_still_and_goes_on_gets_each_change_into_its_log_once(self, opened):
+        lake, source = opened(), Source()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        other = source.table("d.u", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        lake.follow(source)
+        table.insert(id=2)
+        other.insert(id=2)
+        real = ChangeLogs._state
+
+        def failing(self, log, held):
+            if log.path.endswith("t__changes"):
+                raise ValueError("behind the log's own commit")
+            return real(self, log, held)
+
+        with patch.object(ChangeLogs, "_state", failing):
+            for _ in range(2):
+                with suppress(ValueError):
+                    lake.apply(lake.log.ends()) if _ else lake.follow(source)
+        assert lake.batches.newest.tables["d.t"].stopped
+        lake.failures = Failures()
+        lake.start()
+        table.insert(id=3)
+        lake.follow(source)
+        assert_rows(lake.live(table), table.rows)
+        assert [row["after"]["id"] for row in log(lake)] == [1, 2, 3]
+
+    def test_a_definition_that_changes_no_column_is_in_force_in_every_lane(self, opened):
+        lake, source = opened(), Source()
+        table = source.table("d.t", {"id": "INT"}, ["id"])
+        table.insert(id=1)
+        table._define("ALTER TABLE `d`.`t` ADD INDEX (`id`)")
+        table.insert(id=2)
+        lake.follow(source)
+        first, ddl, second = log(lake)
+        assert ddl["operation"] == "schema"
+        assert first["schema_version"] < ddl["schema_version"] == second["schema_version"]

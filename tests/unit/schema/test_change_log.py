@@ -1,5 +1,8 @@
 """The columns of a change log only grow, and each definition's columns find their fields."""
 
+import json
+from dataclasses import replace
+
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
@@ -91,8 +94,16 @@ def test_an_older_definition_that_comes_late_adds_its_fields_and_changes_nothing
 
 
 def test_it_stands_in_a_table_s_log_and_is_read_from_there():
-    import json
-
     wider = version(2, {"id": "INT", "a": "DECIMAL(10,2)"}, "ALTER TABLE t MODIFY a DECIMAL(10,2)")
     columns = LogColumns().with_version(FIRST).with_version(wider)
     assert LogColumns.of(json.dumps(columns.schema), columns.properties) == columns
+
+
+def test_a_column_that_was_left_out_at_first_is_there_from_the_same_definition_on():
+    added = version(2, {"id": "INT", "a": "INT", "x": "INT"}, "ALTER TABLE t ADD x INT")
+    columns = LogColumns().with_version(FIRST).with_version(replace(added, left_out=frozenset("x")))
+    assert columns.today == {"id": "id", "a": "a"}
+    columns = columns.with_version(added)
+    assert columns.today == {"id": "id", "a": "a", "x": "x"}
+    later = version(3, {"id": "INT", "a": "INT", "x": "INT", "y": "INT"}, "ALTER TABLE t ADD y INT")
+    assert columns.with_version(later).today["x"] == "x"
