@@ -36,9 +36,13 @@ from ingest.model.names import (
     scratch_path,
     upkeep_app_id,
 )
+from ingest.schema.change_log import LOG_PROPERTY
 
 LOOK_EVERY = 4
 """MERGEs of a table, for a look at its files takes a millisecond or two."""
+
+LOOK_AT_LOG_EVERY = 32
+"""Appends to a change log. No order helps it, and no MERGE reads it: that its files are not too many is all that there is to do."""
 
 _PER_HOURS, _AT_MOST_EVERY = 24, 600.0
 """Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
@@ -127,7 +131,9 @@ class Maintenance:
     def _compact(self, direct: DeltaRsTable) -> bool:
         known = self._tables[direct.path]
         merges, rows = direct.merges - known.merges, direct.rows_written - known.rows
-        if merges < LOOK_EVERY and known.look.since is not None:
+        is_log = LOG_PROPERTY in direct.state.configuration
+        every = LOOK_AT_LOG_EVERY if is_log else LOOK_EVERY
+        if merges < every and known.look.since is not None:
             return False
         known.merges, known.rows = direct.merges, direct.rows_written
         known.written = known.written.and_then(rows, merges)

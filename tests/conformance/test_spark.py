@@ -42,7 +42,7 @@ def test_mirrors_on_spark_and_delta_are_what_the_source_holds(
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("engine", ["spark", "delta-rs"])
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.long), "delta-rs"])
 @SLOW
 @given(seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=4, unique=True))
 def test_change_logs_hold_each_change_once_and_folded_are_the_tables(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,12 @@ from ingest.testing.lake import RecordLog
 from ingest.testing.source import Source, Table
 
 COLUMNS = {"id": "INT", "v": "VARCHAR(20)", "at": "DATETIME(6)"}
-SETTINGS = {"tables": {"d.soft": {"deletes": "soft"}}}
+SETTINGS = {
+    "tables": {"d.soft": {"deletes": "soft"}},
+    **(
+        {"defaults": {"targets": ["mirror", "change_log"]}} if os.environ.get("INGEST_LOGS") else {}
+    ),
+}
 """Of the pipeline file."""
 
 

@@ -59,7 +59,14 @@ def operations(lake, table="d.t"):
     return [(row["operation"], row["origin"]) for row in log(lake, table)]
 
 
-@pytest.mark.parametrize("lane", LANES)
+LONG = ("driver, merged by Spark", "tasks, rows that Spark folds")
+"""Lanes in which nothing of a log is another than in those before them."""
+
+
+@pytest.mark.parametrize(
+    "lane",
+    [pytest.param(one, marks=pytest.mark.long) if one in LONG else one for one in LANES],
+)
 def test_every_change_stands_in_it_once_with_both_images_whichever_lane_read_it(opened, lane):
     settings, _ = LANES[lane]
     lake, source = opened(spark=settings), Source()
@@ -317,7 +324,7 @@ def torn(place):
         yield
 
 
-@pytest.mark.parametrize("engine", ["delta-rs", "spark"])
+@pytest.mark.parametrize("engine", ["delta-rs", pytest.param("spark", marks=pytest.mark.long)])
 def test_a_batch_that_is_torn_anywhere_twice_is_there_once(opened, engine):
     lake, source = opened(spark={"merge_engine": engine}), Source()
     table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
