@@ -57,7 +57,8 @@ class ChangeLogs:
         """
         table = batch.facts.table
         reached("log_started", at.batch, str(table))
-        if not log.exists():
+        is_new = not log.exists()
+        if is_new:
             columns = reduce(LogColumns.with_version, wanted.versions, LogColumns())
             change_log_table.create(log, table, columns)
         direct = self._direct(log)
@@ -66,9 +67,11 @@ class ChangeLogs:
         told, has = list(wanted.controls), dict[int, int]()
         if is_same:
             has = {p: end for p, end in held.ends.items() if wanted.starts.get(p, end) < end}
-        if has and held.high is not None:
-            told = [one for one in told if one.position > held.high]
-        if not is_same or _lacks(held, wanted):
+        if held.high is not None:
+            # Where a topic goes on, each TRUNCATE comes for the first time, a late one from another partition, too.
+            first = frozenset[str]() if has else frozenset(("truncate", "restart"))
+            told = [one for one in told if one.operation in first or one.position > held.high]
+        if not is_same or _lacks(held, wanted) or (is_new and wanted.applied is not None):
             told = [Control("begin", wanted.applied or batch.facts.low), *told]
         then = held.and_then(wanted.held)
         grown = self._grown(log, direct, wanted.versions, at)
@@ -78,7 +81,10 @@ class ChangeLogs:
             log, direct, batch, wanted, told, mine, replace(at, note=then.written(at.note))
         )
         reached("log_committed", at.batch, str(table))
-        return self._state(log, then if written else held)
+        # Where its commit stood there already, the log is believed and not the commit: somebody may have restored it since. What it lacks
+        # then, the next batch finds out, and says.
+        now = then if written else self._read(log) if written is False else held
+        return self._state(log, now, held if written is None else then)
 
     def note(
         self, log: SparkTable, said: Sequence[Control], known: LogState, at: Identity
@@ -89,7 +95,7 @@ class ChangeLogs:
         direct, held = self._direct(log), self._held(log)
         mine = LogBatch(change_log_table.columns_of(log, direct), at.batch)
         self._append(log, direct, change_log_rows.of_controls(said, mine), at)
-        return self._state(log, held)
+        return self._state(log, held, held)
 
     def _held(self, log: SparkTable) -> LogHeld:
         """What it holds, by its own commits."""
@@ -99,7 +105,10 @@ class ChangeLogs:
             return seen[1]
         if not change_log_table.is_one(log):
             raise refusal(log.path)
-        return own_commits.log_held(handle) or LogHeld()
+        return self._read(log)
+
+    def _read(self, log: SparkTable) -> LogHeld:
+        return own_commits.log_held(self._handle(log)) or LogHeld()
 
     def _handle(self, log: SparkTable) -> TableHandle:
         return self._direct(log) or self.merging.reached.written_by_spark(log)
@@ -137,8 +146,8 @@ class ChangeLogs:
         told: Sequence[Control],
         mine: LogBatch,
         at: Identity,
-    ) -> bool:
-        """Whether there was anything."""
+    ) -> bool | None:
+        """Whether it was written now; None where there was nothing."""
         extra = change_log_rows.of_controls(told, mine)
         of_version = mine.columns.of_version
         if isinstance(wanted.rows, KeptRows):
@@ -160,13 +169,12 @@ class ChangeLogs:
 
     def _append(
         self, log: SparkTable, direct: DeltaRsTable | None, rows: pa.Table, at: Identity
-    ) -> bool:
+    ) -> bool | None:
         if not rows.num_rows:
-            return False
+            return None
         if direct is None:
             return self._append_frame(log, frame_of(rows, log.session), at)
-        self.committer.once(direct, replace(at, step=_WRITE), lambda: direct.append(rows))
-        return True
+        return self.committer.once(direct, replace(at, step=_WRITE), lambda: direct.append(rows))
 
     def _append_frames(
         self,
@@ -175,25 +183,26 @@ class ChangeLogs:
         extra: pa.Table,
         mine: LogBatch,
         at: Identity,
-    ) -> bool:
+    ) -> bool | None:
         more = [frame_of(extra, log.session)] if extra.num_rows else []
         every = [change_log_frames.fitted(one, mine.columns) for one in (*more, *frames)]
         if not every:
-            return False
+            return None
         return self._append_frame(log, reduce(DataFrame.unionByName, every), at)
 
     def _append_frame(self, log: SparkTable, rows: DataFrame, at: Identity) -> bool:
         handle = self.merging.reached.written_by_spark(log)
-        self.committer.once(handle, replace(at, step=_WRITE), lambda: log.append(rows))
+        ran = self.committer.once(handle, replace(at, step=_WRITE), lambda: log.append(rows))
         if direct := self.merging.reached.now(log):
             direct.was_merged_into()
-        return True
+        return ran
 
-    def _state(self, log: SparkTable, held: LogHeld) -> LogState:
+    def _state(self, log: SparkTable, held: LogHeld, wanted: LogHeld) -> LogState:
+        """``held``: what it holds; ``wanted``: what it is to hold, as the manifest has it."""
         handle = self._handle(log)
         version = self.committer.to_publish(handle)
         self._seen[log.path] = (version, held)
-        return LogState(log.path, version, handle.id(), tuple(sorted(held.ends.items())))
+        return LogState(log.path, version, handle.id(), tuple(sorted(wanted.ends.items())))
 
 
 def refusal(path: str) -> IngestError:
@@ -210,7 +219,11 @@ def refusal(path: str) -> IngestError:
 def _lacks(held: LogHeld, wanted: ForLog) -> bool:
     """Whether something that was applied before may be missing in a log, or more than it held when it was published last."""
     known = wanted.known
-    if known is not None and all(held.ends.get(p, 0) >= end for p, end in known.ends):
+    if (
+        known is not None
+        and known.ends
+        and all(held.ends.get(p, 0) >= end for p, end in known.ends)
+    ):
         return False
     return any(held.ends.get(p, 0) < start for p, start in wanted.starts.items())
 

@@ -92,7 +92,7 @@ class Batches:
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
         self.tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
-        self._cutter = StepCutter(pipeline, session)
+        self._cutter = StepCutter(pipeline, session, log.topic_ids)
         self._held = HeldBack(session, pipeline.lake.path, committer)
         collects = self._applier.collects
         job = ReaderJob(session, pipeline, log, self._pool, epochs, self._held, collects)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +30,11 @@ from ingest.schema.steps import Step, TableFacts, steps
 
 @dataclass
 class StepCutter:
-    """Of the batches of one pipeline. ``prepared``: tables of the newest batch, as far as they were cut."""
+    """Of the batches of one pipeline. ``topic_ids``: asks Kafka for ids of topics. ``prepared``: tables of the newest batch, as far as they were cut."""
 
     pipeline: Pipeline
     session: SparkSession
+    topic_ids: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
     prepared: list[TableBatch] = field(default_factory=list)
     _logs: LogPlaces = field(init=False)
 
@@ -46,7 +47,8 @@ class StepCutter:
     ) -> list[TableBatch]:
         """Cut each table's changes into steps: those of the tables that were read by Arrow, and of all others."""
         self.prepared = []
-        self._logs = LogPlaces(self.pipeline, seen.note, previous, read.counts.waiting)
+        waiting = read.counts.waiting
+        self._logs = LogPlaces(self.pipeline, seen.note, previous, waiting, self.topic_ids)
         fresh, rows = read.fresh, read.rows
         catalog, states = seen.catalog, previous.tables if previous else {}
         readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
@@ -110,6 +112,7 @@ class StepCutter:
         target = self.pipeline.target(table, keyed=all(keys))
         if target.ignored or target.refused:
             every_change = readable.filter(mine) if every_change is None else every_change
+            every_change = every_change.filter(~F.col("op").isin(*target.refused))
             readable = table_batch.taken_in(readable.filter(mine), target)
         every, logs = cut, self.pipeline.logs(table)
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
@@ -134,7 +137,7 @@ class StepCutter:
                     mine & dedup.within(F.col("position"), step.start, step.end),
                     schema,
                     logs=logs,
-                    every=every_change if logs else None,
+                    every=every_change if logs and not self._logs.note.replay else None,
                 )
             )
         log = self._for_log(None, found, every, catalog, state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -30,7 +30,18 @@ def of_changes(
     In: columns of ``row_images.typed`` with ``old``, all of which can be applied. Out: the log's. ``fields``: each of the table's
     columns with its field; ``version``: the definition's position; the others as ``change_log_rows.LogBatch`` has them.
     """
-    changes = dedup.once(changes)
+    changes = changes if has else dedup.once(changes)
+    if has:  # of a change that was sent again, the first counts: the log may have it
+        mine = [
+            F.when(dedup.streamed(), F.col("position")),
+            F.when(~dedup.streamed(), F.col("offset")),
+        ]
+        order = Window.partitionBy("partition", *mine).orderBy("offset")
+        changes = (
+            changes.withColumn("_copy", F.row_number().over(order))
+            .filter("_copy = 1")
+            .drop("_copy")
+        )
     for partition, end in has.items():
         changes = changes.filter((F.col("partition") != partition) | (F.col("offset") >= end))
     op = F.col("op")

@@ -217,7 +217,8 @@ def _tables(
 ) -> list[LakeFacts]:
     known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
     root = Storage(spark, pipeline.lake.path)
-    logs = {pipeline.change_log_path(TableId.parse(name)) for name in known}
+    wanted = [one for name in known if pipeline.logs(one := TableId.parse(name))]
+    logs = {pipeline.change_log_path(table) for table in wanted}
     logs |= {state.log.path for state in (newest.tables if newest else {}).values() if state.log}
     folders = {path.removeprefix(f"{pipeline.lake.path.rstrip('/')}/") for path in known.values()}
     tables = {name: TableId.parse(name) for name in known}

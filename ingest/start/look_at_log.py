@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import other_writers, own_commits
+from ingest.lake.delta import change_log_table, other_writers, own_commits
 from ingest.lake.delta.delta_log import TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
@@ -28,8 +28,8 @@ def look_at_log(
 ) -> LakeFacts:
     """Under the name of its source's table. ``state``: where the manifest knows it; ``published``: the manifest's newest batch."""
     try:
-        if not table.exists():
-            return LakeFacts(name, table.path, None)
+        if not table.exists() or not change_log_table.is_one(table):
+            return LakeFacts(name, table.path, None)  # what else lies there is not ours to touch
         return _found(table, name, state, pipeline, published)
     except TornCommitError as torn:
         return LakeFacts(name, table.path, 0, torn=str(torn))

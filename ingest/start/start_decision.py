@@ -84,9 +84,10 @@ def _decided(facts: StartFacts, aside: Mapping[str, str] = NONE_ASIDE, used: int
         return Start(restore=half, because=("undoing what was begun of a table that stands still",))
     beyond, logs = ahead_of_manifest.ahead(facts), ahead_of_manifest.logs_ahead(facts)
     if beyond or logs:
-        torn = ahead_of_manifest.may_be_finished(facts, [*beyond, *logs])
+        both = [*beyond, *logs]
+        torn = ahead_of_manifest.may_be_finished(facts, both)
         if torn:
-            return _finishing(facts, beyond, torn)
+            return _finishing(facts, both, torn)
         if beyond and (first := _undoing(facts, beyond)) is not None:
             return first
     if facts.newest is None:

@@ -17,6 +17,7 @@ from ingest.batch.change_logs import ChangeLogs
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import workspace
+from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
@@ -471,10 +472,10 @@ class TestWhatAReviewFound:
         other.insert(id=2)
         real = ChangeLogs._state
 
-        def failing(self, log, held):
+        def failing(self, log, *held):
             if log.path.endswith("t__changes"):
                 raise ValueError("behind the log's own commit")
-            return real(self, log, held)
+            return real(self, log, *held)
 
         with patch.object(ChangeLogs, "_state", failing):
             for _ in range(2):
@@ -498,3 +499,42 @@ class TestWhatAReviewFound:
         first, ddl, second = log(lake)
         assert ddl["operation"] == "schema"
         assert first["schema_version"] < ddl["schema_version"] == second["schema_version"]
+
+    def test_a_table_that_is_called_like_a_log_is_looked_at_where_nobody_has_one(self, opened):
+        source, lake = Source(), opened(defaults={"targets": ["mirror"]})
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        named = source.table("d.t__changes", {"id": "INT"}, ["id"], rows=[{"id": 7}])
+        lake.follow(source)
+        lake.close()
+        shutil.rmtree(lake.pipeline.path(named.name))
+        with patch.object(Batches, "ensure_tables"):
+            lake.start()
+        lake.apply(lake.log.ends())
+        assert_rows(lake.live(named), named.rows)
+        assert_rows(lake.live(table), table.rows)
+
+    def test_a_stranger_s_table_in_a_log_s_place_stops_its_table_alone_and_is_not_touched(
+        self, opened
+    ):
+        source, lake = Source(), opened()
+        table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        other = source.table("d.u", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+        path = lake.pipeline.change_log_path(table.name)
+        lake.session.range(3).write.format("delta").save(path)
+        for number in (2, 3, 4):
+            other.insert(id=number)
+            table.insert(id=number)
+            with suppress(IngestError):
+                lake.follow(source)
+            lake.start()
+        assert_rows(lake.live(other), other.rows)
+        assert DeltaTable(path).version() == 0
+        assert DeltaTable(path).count() == 3
+
+    def test_an_update_that_an_append_only_table_refuses_is_not_in_its_log(self, opened):
+        lake, source = opened(tables={"d.*": {"append_only": True}}), Source()
+        bag = source.table("d.bag", {"n": "INT"}, rows=[{"n": 1}])
+        bag.update({"n": 1}, n=2)
+        lake.follow(source, quarantine=True)
+        lake.start()
+        assert [row["operation"] for row in log(lake, "d.bag")] == ["read"]
