@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -34,15 +35,10 @@ class LogBatch:
     versions: tuple[Position, ...] = ()
     has: Mapping[int, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Of the log."""
-        return schema(self.columns)
-
-
-def schema(columns: LogColumns) -> pa.Schema:
-    """Of a log with these columns."""
-    return pa.schema([_field(one) for one in columns.schema["fields"]])
+        return pa.schema([_field(one) for one in self.columns.schema["fields"]])
 
 
 def _field(said: Mapping[str, Any]) -> pa.Field:
@@ -66,7 +62,6 @@ def of_changes(rows: pa.Table, fields: Mapping[str, str], log: LogBatch) -> pa.T
         field: pc.if_else(deletes, image[field], pc.struct_field(old, name))
         for field, name in columns.items()
     }
-    kinds = {one.name: one.type for one in log.schema}
     has_before = pc.or_(deletes, pc.equal(op, UPDATE))
     found = {
         "operation": _words(op),
@@ -77,8 +72,8 @@ def of_changes(rows: pa.Table, fields: Mapping[str, str], log: LogBatch) -> pa.T
         "origin": _origin(op, position, log.first),
         "schema_version": _in_force(position, log.versions),
         "statement": pa.nulls(size, pa.string()),
-        "before": _image(was, kinds["before"], has_before),
-        "after": _image(image, kinds["after"], writes),
+        "before": _image(was, log.schema.field("before").type, has_before),
+        "after": _image(image, log.schema.field("after").type, writes),
     }
     return pa.table(found, schema=log.schema)
 
@@ -127,14 +122,13 @@ def _words(op: pa.Array) -> pa.Array:
 
 
 def _origin(op: pa.Array, position: pa.StructArray, first: Position | None) -> pa.Array:
-    """As ``change_log.is_first`` says it of each."""
+    """Of what a snapshot read, whether it was the table's first."""
     read = pc.equal(op, READ)
     if not read.true_count:
         return pa.repeat(_STREAM, len(op))
     is_first = pa.repeat(pa.scalar(first is not None), len(op))
-    for name, value in (first.as_dict() if first else {}).items():
-        if name in ("epoch", "file", "pos"):
-            is_first = pc.and_(is_first, pc.equal(position.field(name), value))
+    for name, value in change_log.of_snapshot(first).items():
+        is_first = pc.and_(is_first, pc.equal(position.field(name), value))
     return pc.if_else(read, pc.if_else(is_first, _FIRST, _AGAIN), _STREAM)
 
 

@@ -166,9 +166,15 @@ def opened(rows: pa.Buffer) -> pa.Table:
 
 def each_opened(parts: Sequence[StepPart], some: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """What pieces (``layout int, rows binary``) have for a step that is made of these parts."""
+    for layout, rows in _by_layout(some):
+        yield from of_parts(parts, layout, rows)
+
+
+def _by_layout(some: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each piece, with its layout."""
     for batch in some:
         for layout, body in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            yield from of_parts(parts, layout, opened(body.as_buffer()))
+            yield layout, opened(body.as_buffer())
 
 
 def _opened(
@@ -183,10 +189,8 @@ def _logged(
     log: LogBatch,
     some: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    for batch in some:
-        for layout, body in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            rows = opened(body.as_buffer())
-            yield from of_changes(rows, fields[layout], log).to_batches()
+    for layout, rows in _by_layout(some):
+        yield from of_changes(rows, fields[layout], log).to_batches()
 
 
 def _meet(span: tuple[Position, Position], step: Step) -> bool:

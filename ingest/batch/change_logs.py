@@ -50,6 +50,8 @@ class ChangeLogs:
     merging: Merging
     _seen: dict[str, tuple[int, LogHeld]] = field(default_factory=dict)
     """By path of a log: as of which version, what it holds."""
+    _columns: dict[str, tuple[Sequence[SchemaVersion], LogColumns]] = field(default_factory=dict)
+    """By path: the definitions that were taken in last, and the columns then. A log's columns only come, and by this job alone."""
 
     def append(self, log: SparkTable, batch: TableBatch, wanted: ForLog, at: Identity) -> LogState:
         """A batch's part. ``log``: in this thread's session; ``at``: the batch, under the log's own app id. Returns the log as it is then.
@@ -62,7 +64,8 @@ class ChangeLogs:
             columns = reduce(LogColumns.with_version, wanted.versions, LogColumns())
             change_log_table.create(log, table, columns)
         direct = self._direct(log)
-        held = self._held(log)
+        handle = direct or self.merging.reached.written_by_spark(log)
+        held = self._held(log, handle)
         is_same = held.is_of(wanted.held.topic)
         told, has = list(wanted.controls), dict[int, int]()
         if is_same:
@@ -74,7 +77,7 @@ class ChangeLogs:
         if not is_same or _lacks(held, wanted) or (is_new and wanted.applied is not None):
             told = [Control("begin", wanted.applied or batch.facts.low), *told]
         then = held.and_then(wanted.held)
-        grown = self._grown(log, direct, wanted.versions, at)
+        grown = self._grown(log, direct, handle, wanted.versions, at)
         versions = tuple(one.position for one in wanted.versions)
         mine = LogBatch(grown, at.batch, wanted.first, versions, has)
         written = self._write(
@@ -83,8 +86,8 @@ class ChangeLogs:
         reached("log_committed", at.batch, str(table))
         # Where its commit stood there already, the log is believed and not the commit: somebody may have restored it since. What it lacks
         # then, the next batch finds out, and says.
-        now = then if written else self._read(log) if written is False else held
-        return self._state(log, now, held if written is None else then)
+        now = then if written else _read(handle) if written is False else held
+        return self._state(handle, now, held if written is None else then)
 
     def note(
         self, log: SparkTable, said: Sequence[Control], known: LogState, at: Identity
@@ -92,49 +95,48 @@ class ChangeLogs:
         """Rows that are no changes of rows, beside no batch of changes."""
         if not log.exists():
             return known
-        direct, held = self._direct(log), self._held(log)
+        direct = self._direct(log)
+        handle = direct or self.merging.reached.written_by_spark(log)
+        held = self._held(log, handle)
         mine = LogBatch(change_log_table.columns_of(log, direct), at.batch)
         self._append(log, direct, change_log_rows.of_controls(said, mine), at)
-        return self._state(log, held, held)
+        return self._state(handle, held, held)
 
-    def _held(self, log: SparkTable) -> LogHeld:
+    def _held(self, log: SparkTable, handle: TableHandle) -> LogHeld:
         """What it holds, by its own commits."""
-        handle = self._handle(log)
         version, seen = handle.version(), self._seen.get(log.path)
         if seen is not None and seen[0] == version:
             return seen[1]
         if not change_log_table.is_one(log):
             raise refusal(log.path)
-        return self._read(log)
-
-    def _read(self, log: SparkTable) -> LogHeld:
-        return own_commits.log_held(self._handle(log)) or LogHeld()
-
-    def _handle(self, log: SparkTable) -> TableHandle:
-        return self._direct(log) or self.merging.reached.written_by_spark(log)
+        self._columns.pop(log.path, None)  # it is another one than was left, or new to this job
+        return _read(handle)
 
     def _direct(self, log: SparkTable) -> DeltaRsTable | None:
         """The log where delta-rs appends to it."""
-        if self.merging.wanted == "spark":
-            return None
-        return self.merging.reached.writable(log)
+        return None if self.merging.wanted == "spark" else self.merging.writable(log)
 
     def _grown(
         self,
         log: SparkTable,
         direct: DeltaRsTable | None,
+        handle: TableHandle,
         versions: Sequence[SchemaVersion],
         at: Identity,
     ) -> LogColumns:
         """The log's columns, with those of all definitions of the batch."""
+        taken, columns = self._columns.get(log.path, ((), LogColumns()))
+        if taken == versions:
+            return columns
         held = change_log_table.columns_of(log, direct)
         columns = reduce(LogColumns.with_version, versions, held)
         if columns != held:
             self.committer.once(
-                self._handle(log),
+                handle,
                 replace(at, step=_GROW),
                 lambda: change_log_table.grow(log, direct, columns),
             )
+        self._columns[log.path] = (versions, columns)
         return columns
 
     def _write(
@@ -197,12 +199,11 @@ class ChangeLogs:
             direct.was_merged_into()
         return ran
 
-    def _state(self, log: SparkTable, held: LogHeld, wanted: LogHeld) -> LogState:
+    def _state(self, log: TableHandle, held: LogHeld, wanted: LogHeld) -> LogState:
         """``held``: what it holds; ``wanted``: what it is to hold, as the manifest has it."""
-        handle = self._handle(log)
-        version = self.committer.to_publish(handle)
+        version = self.committer.to_publish(log)
         self._seen[log.path] = (version, held)
-        return LogState(log.path, version, handle.id(), tuple(sorted(wanted.ends.items())))
+        return LogState(log.path, version, log.id(), tuple(sorted(wanted.ends.items())))
 
 
 def refusal(path: str) -> IngestError:
@@ -214,6 +215,10 @@ def refusal(path: str) -> IngestError:
         remedy="choose another ending of the logs' names (`change_log_suffix` below `lake`), or exclude that table with a "
         "`!database.table` pattern.",
     )
+
+
+def _read(log: TableHandle) -> LogHeld:
+    return own_commits.log_held(log) or LogHeld()
 
 
 def _lacks(held: LogHeld, wanted: ForLog) -> bool:

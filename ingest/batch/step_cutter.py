@@ -13,14 +13,16 @@ from ingest.arrow.kept_rows import KeptRows, StepPieces
 from ingest.arrow.source_rows import SourceRows
 from ingest.arrow.table_batch import ForLog, StepBatch, StepRows, TableBatch
 from ingest.batch import row_fates
-from ingest.batch.log_places import LogPlaces
+from ingest.batch.log_places import LogPlace, log_places
 from ingest.batch.record_reader import Reading
 from ingest.batch.table_definitions import InForce
 from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.manifest import next_entry
 from ingest.model.manifest import Entry, TableState
 from ingest.model.position import Position
+from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import carried, change_log
 from ingest.schema.admission import admitted
@@ -36,7 +38,9 @@ class StepCutter:
     session: SparkSession
     topic_ids: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
     prepared: list[TableBatch] = field(default_factory=list)
-    _logs: LogPlaces = field(init=False)
+    _logs: Mapping[TableId, LogPlace] = field(default_factory=dict)
+    """Of its tables that have a change log."""
+    _replays: bool = False
 
     def prepare(
         self,
@@ -47,8 +51,8 @@ class StepCutter:
     ) -> list[TableBatch]:
         """Cut each table's changes into steps: those of the tables that were read by Arrow, and of all others."""
         self.prepared = []
-        waiting = read.counts.waiting
-        self._logs = LogPlaces(self.pipeline, seen.note, previous, waiting, self.topic_ids)
+        self._replays = seen.note.replay
+        self._logs = self._log_places(read, facts, seen.note, previous)
         fresh, rows = read.fresh, read.rows
         catalog, states = seen.catalog, previous.tables if previous else {}
         readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
@@ -114,7 +118,7 @@ class StepCutter:
             every_change = readable.filter(mine) if every_change is None else every_change
             every_change = every_change.filter(~F.col("op").isin(*target.refused))
             readable = table_batch.taken_in(readable.filter(mine), target)
-        every, logs = cut, self.pipeline.logs(table)
+        every, logs = cut, table in self._logs
         pairs = {step.number: key for step, key in zip(cut, keys, strict=True)}
         last = self.pipeline.target(table, keyed=bool(keys[-1]))
         cut = row_fates.without_void(cut, last if last.dead else target)
@@ -137,11 +141,26 @@ class StepCutter:
                     mine & dedup.within(F.col("position"), step.start, step.end),
                     schema,
                     logs=logs,
-                    every=every_change if logs and not self._logs.note.replay else None,
+                    every=every_change if logs and not self._replays else None,
                 )
             )
         log = self._for_log(None, found, every, catalog, state)
         return TableBatch(found, batches, log=log)
+
+    def _log_places(
+        self,
+        read: Reading,
+        facts: Mapping[TableId, TableFacts],
+        note: Note,
+        previous: Entry | None,
+    ) -> dict[TableId, LogPlace]:
+        tables = [table for table in facts if self.pipeline.logs(table)]
+        if not tables:
+            return {}
+        topics = [(self.pipeline.topic(table), 0) for table in tables]
+        unnamed = next_entry.unnamed(previous, topics)
+        ids = self.topic_ids(unnamed) if unnamed else {}
+        return log_places(self.pipeline, tables, note, previous, read.counts.waiting, ids)
 
     def _for_log(
         self,
@@ -152,8 +171,8 @@ class StepCutter:
         state: TableState | None,
     ) -> ForLog | None:
         """``every``: the table's steps, those that leave nothing of its rows among them."""
-        table = found.table
-        if not self.pipeline.logs(table):
+        table, place = found.table, self._logs.get(found.table)
+        if place is None:
             return None
         applied = state.position if state else None
         return ForLog(
@@ -163,8 +182,8 @@ class StepCutter:
             restarted_snapshots.first(catalog, table),
             state.log if state else None,
             applied,
-            self._logs.starts(table),
-            self._logs.held(table, found.high),
+            place.starts,
+            replace(place.held, high=found.high),
         )
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -30,18 +30,8 @@ def of_changes(
     In: columns of ``row_images.typed`` with ``old``, all of which can be applied. Out: the log's. ``fields``: each of the table's
     columns with its field; ``version``: the definition's position; the others as ``change_log_rows.LogBatch`` has them.
     """
-    changes = changes if has else dedup.once(changes)
-    if has:  # of a change that was sent again, the first counts: the log may have it
-        mine = [
-            F.when(dedup.streamed(), F.col("position")),
-            F.when(~dedup.streamed(), F.col("offset")),
-        ]
-        order = Window.partitionBy("partition", *mine).orderBy("offset")
-        changes = (
-            changes.withColumn("_copy", F.row_number().over(order))
-            .filter("_copy = 1")
-            .drop("_copy")
-        )
+    # Of a change that was sent again the first counts, where the log may have it.
+    changes = dedup.once_and_first(changes) if has else dedup.once(changes)
     for partition, end in has.items():
         changes = changes.filter((F.col("partition") != partition) | (F.col("offset") >= end))
     op = F.col("op")
@@ -90,10 +80,8 @@ def _image(rows: DataFrame, name: str, kind: Any) -> Column:
 
 
 def _read(first: Position | None) -> Column:
-    """As ``change_log.is_first`` says it."""
-    if first is None:
-        return F.lit("resync")
-    same = F.lit(True)
-    for name in ("epoch", "file", "pos"):
-        same &= F.col("position")[name] == F.lit(first.as_dict()[name])
+    """Of what a snapshot read, whether it was the table's first."""
+    same = F.lit(first is not None)
+    for name, value in change_log.of_snapshot(first).items():
+        same &= F.col("position")[name] == F.lit(value)
     return F.when(same, "snapshot").otherwise("resync")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest.changes.envelope import PLACE
@@ -171,16 +171,14 @@ def fresh(marked_changes: DataFrame) -> DataFrame:
 
 def of_attempt(changes: DataFrame, attempt: Attempt) -> DataFrame:
     """Snapshot rows of this attempt alone, and streamed changes that it does not contain."""
-    pinned = literal(attempt.position)
-    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (F.col("position") == pinned)
-    return changes.filter((streamed() & (F.col("position") > pinned)) | (~streamed() & mine))
+    later = ~streamed() | (F.col("position") > literal(attempt.position))
+    return without_other_attempts(changes, attempt).filter(later)
 
 
 def without_other_attempts(changes: DataFrame, attempt: Attempt) -> DataFrame:
     """All streamed changes, and of snapshots' rows those of this attempt."""
-    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (
-        F.col("position") == literal(attempt.position)
-    )
+    pinned = literal(attempt.position)
+    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (F.col("position") == pinned)
     return changes.filter(streamed() | mine)
 
 
@@ -189,14 +187,24 @@ def once(changes: DataFrame) -> DataFrame:
 
     Snapshot rows keep theirs: they share one position, and offsets tell them apart.
     """
-    identity = F.when(streamed(), F.col("position"))
-    offset = F.when(~streamed(), F.col("offset"))
-    return (
-        changes.withColumn("_identity", identity)
-        .withColumn("_offset", offset)
-        .dropDuplicates(["_identity", "_offset", "partition"])
-        .drop("_identity", "_offset")
-    )
+    identity = _identity()
+    told_apart = changes.withColumns(identity)
+    return told_apart.dropDuplicates([*identity, "partition"]).drop(*identity)
+
+
+def once_and_first(changes: DataFrame) -> DataFrame:
+    """The same, and of a change that was sent again the copy with the least offset stays."""
+    order = Window.partitionBy("partition", *_identity().values()).orderBy("offset")
+    number = F.row_number().over(order)
+    return changes.withColumn("_copy", number).filter(F.col("_copy") == 1).drop("_copy")
+
+
+def _identity() -> dict[str, Column]:
+    """What tells changes of a partition apart."""
+    return {
+        "_identity": F.when(streamed(), F.col("position")),
+        "_offset": F.when(~streamed(), F.col("offset")),
+    }
 
 
 def winners(changes: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -222,8 +222,6 @@ def versions(
     return [first, *later]
 
 
-def is_first(read: Position, first: Position | None) -> bool:
-    """Whether a snapshot's row is of the table's first one. ``first``: where that was taken."""
-    if first is None:
-        return False
-    return (read.epoch, read.file, read.pos) == (first.epoch, first.file, first.pos)
+def of_snapshot(first: Position | None) -> dict[str, int]:
+    """What all rows of a snapshot have in their positions, by field. ``first``: where it was taken; empty where there was none."""
+    return {} if first is None else {"epoch": first.epoch, "file": first.file, "pos": first.pos}

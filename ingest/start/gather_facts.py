@@ -19,7 +19,6 @@ from ingest.model.manifest import Entry, Place
 from ingest.model.names import (
     INTERNAL_FOLDER,
     checkpoint_path,
-    join,
     quarantine_path,
     table_folder,
 )
@@ -227,8 +226,7 @@ def _tables(
         if database == INTERNAL_FOLDER or database.startswith("."):
             continue
         for table in root.names(database):
-            is_log = join(pipeline.lake.path, f"{database}/{table}") in logs
-            if not is_log and root.exists(f"{database}/{table}/_delta_log"):
+            if root.exists(f"{database}/{table}/_delta_log"):
                 folders.add(f"{database}/{table}")
     found = []
     for folder in sorted(folders):

@@ -7,20 +7,16 @@ commit of a batch that is not published.
 
 from __future__ import annotations
 
-from deltalake.exceptions import DeltaError
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import change_log_table, other_writers, own_commits
-from ingest.lake.delta.delta_log import TornCommitError, UnknownLogError
+from ingest.lake.delta.delta_log import TornCommitError
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.disk_failure import of_disk
 from ingest.model.manifest import LogState
 from ingest.model.start_facts import LakeFacts
-from ingest.start.look_at_table import furthest
+from ingest.start.look_at_table import UNREADABLE, cannot_be_read, furthest
 
 
 def look_at_log(
@@ -33,11 +29,10 @@ def look_at_log(
         return _found(table, name, state, pipeline, published)
     except TornCommitError as torn:
         return LakeFacts(name, table.path, 0, torn=str(torn))
-    except (DeltaError, PySparkException, Py4JJavaError, UnknownLogError) as failure:
+    except UNREADABLE as failure:
         if of_disk(failure) is not None:
             raise
-        words = " ".join(str(failure).split())[:300]
-        return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
+        return cannot_be_read(table, name, failure)
 
 
 def _found(

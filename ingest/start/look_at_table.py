@@ -46,11 +46,20 @@ def look(
         if name is None:
             raise
         return LakeFacts(name, table.path, 0, torn=str(torn))
-    except (DeltaError, PySparkException, Py4JJavaError, UnknownLogError) as failure:
+    except UNREADABLE as failure:
         if name is None or not known or of_disk(failure) is not None:
             raise
-        words = " ".join(str(failure).split())[:300]
-        return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
+        return cannot_be_read(table, name, failure)
+
+
+UNREADABLE = (DeltaError, PySparkException, Py4JJavaError, UnknownLogError)
+"""What a look raises at a table that cannot be read; a disk's failure is told apart (``of_disk``)."""
+
+
+def cannot_be_read(table: SparkTable, name: str, failure: Exception) -> LakeFacts:
+    """Then nothing but the reason is known of it."""
+    words = " ".join(str(failure).split())[:300]
+    return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
 
 
 def _found(

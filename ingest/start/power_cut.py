@@ -96,7 +96,7 @@ def _tables(
     known = {_folder(pipeline.path(table)): -1 for table in captured}
     for name, state in states.items():
         known[_folder(pipeline.path(TableId.parse(name)))] = state.version
-    for name, state in states.items():
+    for name, state in states.items():  # behind them: a table may be called as another one's log is
         if state.log is not None:
             known[_folder(pipeline.change_log_path(TableId.parse(name)))] = state.log.version
     for log in _folder(pipeline.lake.path).glob("*/*/_delta_log"):

@@ -36,7 +36,7 @@ def found(facts: StartFacts) -> dict[str, Unfit]:
     known = facts.newest.tables if facts.newest else {}
     # Of one that the manifest does not know, only its own part of a batch fails.
     each = {log.name: _unfit_log(log) for log in facts.logs if log.name in known}
-    each |= {lake.name: mine for lake in facts.lake if (mine := _unfit(facts, lake))}
+    each |= {lake.name: _unfit(facts, lake) or each.get(lake.name) for lake in facts.lake}
     return {name: unfit for name, unfit in each.items() if unfit is not None}
 
 

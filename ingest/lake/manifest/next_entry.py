@@ -79,7 +79,7 @@ def entry(
     begun = {place: note.ranges[place][0] for place in touched if topics.get(place[0]) in still}
     # Of one that is whole by now nothing waits any more but what this very batch has found to.
     waited = {of: name for of, name in topics.items() if name != note.shows}
-    held = _held(previous, {**waiting, **begun}, waited)
+    held = waits_from(previous, {**waiting, **begun}, waited)
     offsets = {place: (end, end) for place, end in (previous.ends if previous else {}).items()}
     same = previous is not None and previous.checkpoint_id == note.checkpoint_id
     known = (previous.spark_batch, previous.part) if previous and same else (None, None)
@@ -190,7 +190,7 @@ def paused(
     return found
 
 
-def _held(
+def waits_from(
     previous: Entry | None, waiting: Mapping[Place, int], topics: Mapping[str, str]
 ) -> dict[Place, int]:
     """How far the marks of partitions go in which changes wait: to the first one of them. ``topics`` of

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ingest.batch.log_places import LogPlaces
+from ingest.batch.log_places import log_places
 from ingest.lake.manifest.next_entry import before_the_first
 from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
@@ -11,12 +11,14 @@ from ingest.model.topics import TableId
 from ingest.testing.lake import pipeline_at
 
 TABLE, TOPIC, HIGH = TableId("d", "t"), "p.d.t", Position(0, 1, 100)
+OTHER = TableId("d", "u")
 
 
-def places(tmp_path, ranges, previous=None, waiting=None, ids=None, **note):
+def place(tmp_path, ranges, previous=None, waiting=None, ids=None, **note):
     made = Note(2, "c", {(TOPIC, p): r for p, r in ranges.items()}, **note)
     left = {(TOPIC, p): at for p, at in (waiting or {}).items()}
-    return LogPlaces(pipeline_at(tmp_path), made, previous, left, lambda _: ids or {})
+    pipeline = pipeline_at(tmp_path)
+    return log_places(pipeline, [TABLE, OTHER], made, previous, left, ids or {})[TABLE]
 
 
 def entry(ends, marks, state=None):
@@ -29,28 +31,28 @@ def entry(ends, marks, state=None):
 
 
 def test_what_a_policy_lets_wait_in_this_batch_is_not_held(tmp_path):
-    found = places(tmp_path, {0: (0, 20), 1: (0, 5)}, waiting={0: 10})
-    assert found.held(TABLE, HIGH).ends == {0: 10, 1: 5}
+    found = place(tmp_path, {0: (0, 20), 1: (0, 5)}, waiting={0: 10})
+    assert found.held.ends == {0: 10, 1: 5}
 
 
 def test_nor_is_what_earlier_batches_have_left_there(tmp_path):
     paused = TableState("/l/d/t", 1, paused=Position(0, 1, 50))
     before = entry({0: 20, 1: 5}, {0: 10, 1: 5}, paused)
-    found = places(tmp_path, {0: (20, 30), 1: (5, 9)}, before, waiting={0: 20})
-    assert found.held(TABLE, HIGH).ends == {0: 10, 1: 9}
-    shown = places(tmp_path, {0: (10, 30)}, before, whole=("d.t", HIGH))
-    assert shown.held(TABLE, HIGH).ends == {0: 30}, "all that has waited is taken in"
+    found = place(tmp_path, {0: (20, 30), 1: (5, 9)}, before, waiting={0: 20})
+    assert found.held.ends == {0: 10, 1: 9}
+    shown = place(tmp_path, {0: (10, 30)}, before, whole=("d.t", HIGH))
+    assert shown.held.ends == {0: 30}, "all that has waited is taken in"
 
 
-def test_a_first_batch_asks_for_its_topic_s_id_and_later_ones_know_it(tmp_path):
-    assert places(tmp_path, {0: (0, 5)}, ids={TOPIC: "B"}).held(TABLE, HIGH).topic == "B"
+def test_a_first_batch_is_told_its_topic_s_id_and_later_ones_know_it(tmp_path):
+    assert place(tmp_path, {0: (0, 5)}, ids={TOPIC: "B"}).held.topic == "B"
     known = entry({0: 5}, {0: 5})
-    assert places(tmp_path, {0: (5, 6)}, known, ids={TOPIC: "B"}).held(TABLE, HIGH).topic == "A"
+    assert place(tmp_path, {0: (5, 6)}, known, ids={TOPIC: "B"}).held.topic == "A"
 
 
 def test_what_waited_in_quarantine_moves_nothing(tmp_path):
-    found = places(tmp_path, {}, entry({0: 5}, {0: 5}), replay=True)
-    assert (found.starts(TABLE), found.held(TABLE, HIGH).ends) == ({}, {})
+    found = place(tmp_path, {}, entry({0: 5}, {0: 5}), replay=True)
+    assert (found.starts, found.held.ends) == ({}, {})
 
 
 def test_offsets_of_another_topic_say_nothing_and_ends_never_go_back():
