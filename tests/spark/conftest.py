@@ -6,6 +6,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import SchemaVersion
+from ingest.testing.lake import Lake
 from tests.support.keyed_table import column, rows
 
 
@@ -25,6 +26,34 @@ def table(spark, folder):
         return target
 
     return made
+
+
+@pytest.fixture
+def reopened(spark, tmp_path):
+    """Makes a lake in the test's folder; again, as the next run with another pipeline file does."""
+    made = []
+
+    def open_lake(**settings):
+        if made:
+            made[-1].close()
+            settings["log"] = made[-1].log
+        found = Lake(spark, tmp_path / "lake", **settings)
+        if made:
+            found._followed = made[-1]._followed
+        made.append(found)
+        return found
+
+    yield open_lake
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def logged(reopened):
+    """The same, of which each table has a change log."""
+    return lambda **settings: reopened(
+        **{"defaults": {"targets": ["mirror", "change_log"]}, **settings}
+    )
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections import Counter
 
 from deltalake import DeltaTable
 
+from ingest.model.topics import TableId
 from ingest.sample.values import exact
 from ingest.schema.change_log import IMAGES, LogColumns
 from tests.support.exact import by_delta_rs
@@ -14,6 +15,11 @@ KEYS = ("epoch", "file", "pos", "row", "part")
 def rows_of(path):
     """All rows of a log, as dicts."""
     return by_delta_rs(path).to_pylist()
+
+
+def log_of(lake, table="d.t"):
+    """The log of a table of ``ingest.testing.lake``, in the order in which it is to be read."""
+    return in_order(rows_of(lake.pipeline.change_log_path(TableId.parse(table))))
 
 
 def log_rows(path):

@@ -9,18 +9,22 @@ from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.maintenance.compaction import compact, files
 from ingest.maintenance.file_layout import Rewrite
-from ingest.testing.lake import Lake
 from ingest.testing.source import Source
 from tests.support.change_log import in_order
 
-LOGGED = {"defaults": {"targets": ["mirror", "change_log"]}}
+
+@pytest.fixture
+def lake(logged):
+    return logged()
 
 
 @pytest.fixture
-def lake(spark, tmp_path):
-    found = Lake(spark, tmp_path / "lake", **LOGGED)
-    yield found
-    found.close()
+def begun(lake, tmp_path):
+    """A source, its table as the snapshot found it, and a reader of its log that has seen nothing."""
+    source = Source()
+    table = table_of(source)
+    lake.follow(source)
+    return source, table, Reader(lake, table, tmp_path)
 
 
 class Reader:
@@ -101,13 +105,8 @@ def grown(lake, source, table):
 GROWN = [("read", 1), ("insert", 2), ("schema", None), ("insert", 3)]
 
 
-def test_a_new_column_ends_a_stream_that_runs_once_and_from_its_checkpoint_it_goes_on(
-    lake, tmp_path
-):
-    source = Source()
-    table = table_of(source)
-    lake.follow(source)
-    reader = Reader(lake, table, tmp_path)
+def test_a_new_column_ends_a_stream_that_runs_once_and_from_its_checkpoint_it_goes_on(lake, begun):
+    source, table, reader = begun
     with reader.streaming(processingTime="0 seconds") as query:
         query.processAllAvailable()
         grown(lake, source, table)
@@ -117,11 +116,8 @@ def test_a_new_column_ends_a_stream_that_runs_once_and_from_its_checkpoint_it_go
     assert reader.seen == GROWN
 
 
-def test_who_drains_it_from_cron_meets_a_new_column_without_a_failure(lake, tmp_path):
-    source = Source()
-    table = table_of(source)
-    lake.follow(source)
-    reader = Reader(lake, table, tmp_path)
+def test_who_drains_it_from_cron_meets_a_new_column_without_a_failure(lake, begun):
+    source, table, reader = begun
     reader.drain()
     grown(lake, source, table)
     reader.drain()
@@ -140,11 +136,8 @@ def test_it_begins_where_it_is_told_to(lake, tmp_path):
     assert reader.seen == [("insert", 2)]
 
 
-def test_a_stream_reads_on_while_the_table_is_taken_again_and_truncated(lake, tmp_path):
-    source = Source()
-    table = table_of(source)
-    lake.follow(source)
-    reader = Reader(lake, table, tmp_path)
+def test_a_stream_reads_on_while_the_table_is_taken_again_and_truncated(lake, begun):
+    source, table, reader = begun
     reader.drain()
     table.snapshot()
     lake.follow(source)

@@ -11,7 +11,6 @@ from ingest.observe.audit import Audit, _Table
 from ingest.schema.mysql_types import Column
 from ingest.targets.target import live_rows
 from ingest.testing.frames import assert_rows
-from ingest.testing.lake import Lake
 from ingest.testing.source import Source
 
 COLUMNS = {"id": "INT", "code": "VARCHAR(9)", "v": "VARCHAR(9)"}
@@ -19,24 +18,14 @@ ENGINES = ["delta-rs", "deletion-vectors", "spark"]
 
 
 @pytest.fixture
-def opened(spark, tmp_path):
+def opened(reopened):
     """Makes a lake in the test's folder, as a run with such a pipeline file does."""
-    made = []
 
     def open_lake(deletes="soft", engine="delta-rs", **more):
-        if made:
-            made[-1].close()
-            more["log"] = made[-1].log
         settings = {"spark": {"merge_engine": engine}, "tables": {"d.*": {"deletes": deletes}}}
-        found = Lake(spark, tmp_path / "lake", **{**settings, **more})
-        if made:
-            found._followed = made[-1]._followed
-        made.append(found)
-        return found
+        return reopened(**{**settings, **more})
 
-    yield open_lake
-    for one in made:
-        one.close()
+    return open_lake
 
 
 def orders_of(source):
