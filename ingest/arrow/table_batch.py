@@ -16,7 +16,7 @@ from ingest.changes import quarantine_rows, row_images
 from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
-from ingest.model.manifest import LogState
+from ingest.model.manifest import Gap, LogState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import Position
 from ingest.model.start_facts import LogHeld
@@ -118,7 +118,7 @@ class ForLog:
     ``versions``: definitions of which it has to hold the columns; ``controls``: what is no change of a row; ``first``: where the table's
     first snapshot was taken; ``known``: the log as it is published, None where it begins with this batch; ``applied``: the table's
     newest position of before, None for a new one; ``starts``: where the batch begins in each partition of the table's topic; ``held``: what
-    the log holds behind it of the batch.
+    the log holds behind it of the batch; ``lost``: where Kafka has lost the end of one of the topic's partitions.
     """
 
     rows: SourceRows | KeptRows | None
@@ -129,6 +129,7 @@ class ForLog:
     applied: Position | None
     starts: Mapping[int, int]
     held: LogHeld
+    lost: Sequence[Gap] = ()
 
 
 @dataclass

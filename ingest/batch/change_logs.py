@@ -65,7 +65,8 @@ class ChangeLogs:
             change_log_table.create(log, table, columns)
         direct = self._direct(log)
         handle = direct or self.merging.reached.written_by_spark(log)
-        held = self._held(log, handle)
+        read = self._held(log, handle)
+        held = read.ends_lower(wanted.lost)
         is_same = held.is_of(wanted.held.topic)
         told, has = list(wanted.controls), dict[int, int]()
         if is_same:
@@ -74,7 +75,13 @@ class ChangeLogs:
             # Where a topic goes on, each TRUNCATE comes for the first time, a late one from another partition, too.
             first = frozenset[str]() if has else frozenset(("truncate", "restart"))
             told = [one for one in told if one.operation in first or one.position > held.high]
-        if not is_same or _lacks(held, wanted) or (is_new and wanted.applied is not None):
+        lost_end = held != read
+        if (
+            not is_same
+            or lost_end
+            or _lacks(held, wanted)
+            or (is_new and wanted.applied is not None)
+        ):
             told = [Control("begin", wanted.applied or batch.facts.low), *told]
         then = held.and_then(wanted.held)
         grown = self._grown(log, direct, handle, wanted.versions, at)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.manifest import next_entry
-from ingest.model.manifest import Entry, Place
+from ingest.model import reasons
+from ingest.model.manifest import Entry, Gap, Place
 from ingest.model.start_facts import LogHeld, Note
 from ingest.model.topics import TableId
 
@@ -20,6 +21,8 @@ class LogPlace:
 
     starts: Mapping[int, int]
     held: LogHeld
+    lost: tuple[Gap, ...] = ()
+    """Where Kafka has lost the end of a partition."""
 
 
 def log_places(
@@ -50,7 +53,13 @@ def log_places(
     for (topic, _), mark in (previous.high_water if previous else {}).items():
         if mark.topic_id:
             ids[topic] = mark.topic_id
+    gaps = previous.gaps if previous else ()
+    lost = [gap for gap in gaps if reasons.END_LOST.is_in(gap.reason)]
     return {
-        table: LogPlace(starts[topic], LogHeld(ids.get(topic, ""), ends[topic]))
+        table: LogPlace(
+            starts[topic],
+            LogHeld(ids.get(topic, ""), ends[topic], batch=note.batch_id),
+            tuple(gap for gap in lost if gap.topic == topic),
+        )
         for topic, table in topics.items()
     }

@@ -184,6 +184,7 @@ class StepCutter:
             applied,
             place.starts,
             replace(place.held, high=found.high),
+            place.lost,
         )
 
     def _keys(self, facts: TableFacts, cut: list[Step]) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ingest.model.manifest import Entry, Place
+from ingest.model.manifest import Entry, Gap, Place
 from ingest.model.names import Marker
 from ingest.model.offset_ranges import filled, offsets_as_json, offsets_from_json
 from ingest.model.position import Position
@@ -121,12 +121,13 @@ def carried_by(note: str) -> tuple[int, ...]:
 class LogHeld:
     """What a change log holds, as its own newest commit of changes says: all of a topic's records below ``ends``, by partition, but for
     those that nothing was applied of. ``topic``: Kafka's id of that topic, empty where it was not known yet; ``high``: its table's newest
-    position by then.
+    position by then; ``batch``: the one that said so.
     """
 
     topic: str = ""
     ends: Mapping[int, int] = field(default_factory=dict)
     high: Position | None = None
+    batch: int = 0
 
     def and_then(self, more: LogHeld) -> LogHeld:
         """With a batch more. Offsets of another topic are not comparable with those of the old one."""
@@ -134,7 +135,15 @@ class LogHeld:
         for partition, end in more.ends.items():
             ends[partition] = max(end, ends.get(partition, 0))
         highs = [at for at in (self.high, more.high) if at]
-        return LogHeld(more.topic or self.topic, ends, max(highs, default=None))
+        return LogHeld(more.topic or self.topic, ends, max(highs, default=None), more.batch)
+
+    def ends_lower(self, lost: Sequence[Gap]) -> LogHeld:
+        """As it is to be read since Kafka has lost ends of the topic, each a gap: what gets offsets from there on anew is not in the log."""
+        ends = dict(self.ends)
+        for gap in lost:
+            if self.batch < gap.since and gap.partition in ends:
+                ends[gap.partition] = min(ends[gap.partition], gap.end)
+        return replace(self, ends=ends)
 
     def is_of(self, topic: str) -> bool:
         """Whether its offsets are that topic's, as far as is known."""
@@ -155,7 +164,7 @@ class LogHeld:
             said = json.loads(note)["log"]
             high = said["high"] and Position.from_mapping(said["high"])
             ends = {int(partition): end for partition, end in said["ends"].items()}
-            return cls(said["topic"], ends, high or None)
+            return cls(said["topic"], ends, high or None, json.loads(note)["batch"])
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -191,48 +191,54 @@ def _over_beginnings_lost(facts: StartFacts, decided: Decided) -> Decided:
 def _over_gaps(facts: StartFacts, decided: Decided) -> Decided:
     """Forward over records that Kafka no longer has: never skipped in silence, each a gap whose table is taken again."""
     names = _names(facts)
+    read = facts.newest.ends if facts.newest else {}
     lost = [
         (place, loss)
         for place, at in sorted(decided.offsets.items())
-        if (loss := _loss(facts.kafka.get(place), at, decided.mark(place))) is not None
+        if (loss := _loss(facts.kafka.get(place), at, read.get(place, 0), decided.mark(place)))
     ]
     gaps = [
-        gap_of(facts, decided, names.get(place[0], place[0]), place, loss.reason, end=loss.onward)
+        gap_of(facts, decided, names.get(place[0], place[0]), place, loss.reason, end=loss.end)
         for place, loss in lost
     ]
     return (
         decided.reading_from({place: loss.onward for place, loss in lost})
-        # Positions stay: what is sent again is still recognised. Offsets of another topic are not comparable with
-        # those of the old one.
-        .with_marks(
-            {
-                place: replace(decided.mark(place), offset=loss.onward, topic_id=loss.another_topic)
-                for place, loss in lost
-                if loss.another_topic is not None
-            }
-        )
+        .with_marks({place: loss.marked(decided.mark(place)) for place, loss in lost})
         .taking_again(gaps)
     )
 
 
 @dataclass(frozen=True)
 class _Loss:
-    """Records that are gone: why, and where the partition goes on. ``another_topic``: the id of the
-    topic that stands there now (empty for none), when it is not the one that was read.
+    """Records that are gone: why, up to where, and where the partition goes on. ``another_topic``: the id of the
+    topic that stands there now (empty for none), when it is not the one that was read; ``ends_lower``: offsets from ``end`` on
+    are given to other records now.
     """
 
     reason: str
+    end: int
     onward: int
     another_topic: str | None = None
+    ends_lower: bool = False
+
+    def marked(self, mark: HighWater) -> HighWater:
+        """What of the partition is applied: nothing of what gets an offset anew, which would be taken for sent again. Positions
+        stay: what is sent again is still recognised.
+        """
+        if self.another_topic is not None:
+            return replace(mark, offset=self.onward, topic_id=self.another_topic)
+        return replace(mark, offset=min(mark.offset, self.end)) if self.ends_lower else mark
 
 
-def _loss(now: KafkaFacts | None, at: int, mark: HighWater) -> _Loss | None:
+def _loss(now: KafkaFacts | None, at: int, read: int, mark: HighWater) -> _Loss | None:
+    """``at``: where the partition would go on; ``read``: up to where it was read, which is further where changes wait there."""
     if now is None:
-        return _Loss(reasons.TOPIC_DELETED.says, 0, another_topic="")
+        return _Loss(reasons.TOPIC_DELETED.says, 0, 0, another_topic="")
     if mark.topic_id and now.topic_id and mark.topic_id != now.topic_id:
-        return _Loss(reasons.TOPIC_MADE_AGAIN.says, 0, another_topic=now.topic_id)
-    if now.end < at:
-        return _Loss(reasons.END_LOST.says, now.end)
+        return _Loss(reasons.TOPIC_MADE_AGAIN.says, 0, 0, another_topic=now.topic_id)
+    if now.end < max(at, read):
+        onward = max(min(at, now.end), now.earliest)
+        return _Loss(reasons.END_LOST.says, now.end, onward, ends_lower=True)
     if now.earliest > at:
-        return _Loss(reasons.RETENTION.says, now.earliest)
+        return _Loss(reasons.RETENTION.says, now.earliest, now.earliest)
     return None

@@ -16,6 +16,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import workspace
 from ingest.model.errors import IngestError
+from ingest.source.resync import Requests
 from ingest.testing.frames import assert_rows
 from ingest.testing.source import Source
 from tests.conformance.targets import Crash, dying, eager_upkeep
@@ -145,6 +146,30 @@ def test_a_table_that_goes_back_gets_its_changes_once_more_and_the_log_does_not(
     assert folded(log_of(lake), ["id"]) == Counter(map(frozen, table.rows))
     assert folded(log_of(lake, "d.bag")) == Counter(map(frozen, bag.rows))
     assert all(row["operation"] != "begin" for row in log_of(lake))
+
+
+def test_what_comes_behind_an_end_that_kafka_lost_is_in_the_table_and_in_the_log(
+    logged, monkeypatch
+):
+    monkeypatch.setattr(Requests, "ask", lambda *_: None)
+    source, lake = Source(), logged()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+    for number in range(2, 7):
+        table.insert(id=number)
+    lake.follow(source)
+    lake.close()
+    for records in lake.log._records.values():
+        del records[3:]  # as a broker that comes back without its newest records
+    lake.start()
+    assert "its end was lost" in " ".join(lake.said)
+    table.insert(id=7)
+    lake.follow(source)
+    table.snapshot()
+    table.insert(id=8)
+    lake.follow(source)
+    assert_rows(lake.live(table), table.rows)
+    told = [row["operation"] for row in log_of(lake)]
+    assert told == ["read", *["insert"] * 5, "begin", "insert", *["read"] * 7, "insert"]
 
 
 def test_a_table_whose_folder_is_gone_is_filled_again_and_the_log_is_not(logged):

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from ingest.batch.log_places import log_places
 from ingest.lake.manifest.next_entry import before_the_first
-from ingest.model.manifest import HighWater, TableState
+from ingest.model import reasons
+from ingest.model.manifest import Gap, HighWater, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import LogHeld, Note
 from ingest.model.topics import TableId
@@ -61,5 +62,19 @@ def test_offsets_of_another_topic_say_nothing_and_ends_never_go_back():
     assert (again.ends, again.high) == ({0: 20, 1: 3}, HIGH)
     assert held.and_then(LogHeld("B", {0: 7}, None)).ends == {0: 7}
     assert not held.is_of("B")
-    assert LogHeld.read(held.written('{"batch": 1}')) == held
+    assert LogHeld.read(held.written('{"batch": 1}')) == replace(held, batch=1)
     assert LogHeld.read('{"batch": 1}') is None
+
+
+def test_a_log_holds_nothing_of_what_gets_offsets_anew_behind_an_end_that_kafka_lost(tmp_path):
+    lost = Gap("d.t", TOPIC, 0, 9, 7, reasons.END_LOST.says, since=5)
+    other = replace(lost, partition=1, end=1, reason=reasons.RETENTION.says)
+    before = replace(entry({0: 7, 1: 5}, {0: 7, 1: 5}), gaps=(lost, other))
+    found = place(tmp_path, {0: (7, 8)}, before)
+    assert found.lost == (lost,)
+    held = LogHeld("A", {0: 9, 1: 3}, HIGH, batch=4)
+    assert held.ends_lower(found.lost).ends == {0: 7, 1: 3}
+    since = replace(held, batch=5)
+    assert since.ends_lower(found.lost) == since, "what it said after that counts"
+    again = replace(lost, end=8, since=6)
+    assert held.ends_lower([lost, again]).ends == {0: 7, 1: 3}, "each that came since"

@@ -40,8 +40,14 @@ class Lake(SmallLake):
         log = self.folder(name.removeprefix("d.")) / "_delta_log" / f"{version:020d}.json"
         return log.read_bytes() if log.exists() else b""
 
+    def stands_still(self, name):
+        """A table that was made again beside a manifest that knows the one before, say: its changes wait."""
+        state = self.newest.tables.get(f"d.{name}")
+        return bool(state and state.stopped)
+
     def and_then(self, more):
-        return {name: self.newest.ends.get((f"p.d.{name}", 0), 0) + n for name, n in more.items()}
+        held = {name: self.newest.ends.get((f"p.d.{name}", 0), 0) for name in more}
+        return {name: held[name] + n for name, n in more.items() if not self.stands_still(name)}
 
     def happens(self, what, of):
         """Nothing, where there is no such table any more."""
@@ -120,7 +126,7 @@ def holds_each_offset_once(events):
             return
         lake.batch(lake.and_then({"a": 1, "b": 1}))
         for name in TABLES:
-            if f"d.{name}" not in lake.gaps():
+            if f"d.{name}" not in lake.gaps() and not lake.stands_still(name):
                 assert lake.rows(name) == [*range(lake.newest.ends[f"p.d.{name}", 0])]
 
 
@@ -149,6 +155,7 @@ def test_so_it_is_over_hundreds_of_histories(events):
         [("is torn", {"a": 2, "b": 3}), ("is brought back", "b"), ("is torn", {"b": 1})],
         [("is restored", "a"), ("starts", ""), ("is restored", "a")],
         [("is applied", {"b": 1}), ("is dropped", "b"), ("is torn", {"a": 3, "b": 2})],
+        [("is dropped", "b"), ("is applied", {"b": 1}), ("is brought back", MANIFEST)],
     ],
     ids=lambda events: "-".join(what for what, _ in events),
 )

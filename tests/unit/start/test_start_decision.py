@@ -268,6 +268,32 @@ def test_records_that_kafka_lost_are_a_recorded_gap_and_a_resync_never_skipped(n
     assert start.entry.ends[PLACE] == onward
 
 
+def test_what_gets_an_offset_anew_behind_an_end_that_kafka_lost_is_not_taken_for_applied():
+    start = decide(facts(kafka={PLACE: KafkaFacts(0, 3, "T"), IDLE: KafkaFacts(0, 4, "I")}))
+    assert isinstance(start, Start)
+    assert start.entry is not None
+    mark = start.entry.high_water[PLACE]
+    assert (mark.offset, mark.position) == (3, entry().high_water[PLACE].position)
+
+
+def test_an_end_is_missed_also_where_changes_wait_before_it():
+    stopped = replace(entry().tables["d.t"], stopped="why")
+    waits = replace(
+        entry(),
+        tables={"d.t": stopped},
+        high_water={PLACE: replace(entry().high_water[PLACE], offset=5)},
+    )
+    start = decide(
+        facts(newest=waits, kafka={PLACE: KafkaFacts(0, 7, "T"), IDLE: KafkaFacts(0, 4, "I")})
+    )
+    assert isinstance(start, Start)
+    assert start.entry is not None
+    (gap,) = start.entry.gaps
+    assert (gap.end, "its end was lost" in gap.reason) == (7, True)
+    assert (start.entry.ends[PLACE], start.entry.high_water[PLACE].offset) == (5, 5)
+    assert start.resync == ("d.t",)
+
+
 def test_from_the_beginning_sets_every_topic_back_and_forgets_nothing_that_is_applied():
     start = decide(facts(from_beginning=True))
     assert isinstance(start, Start)
