@@ -122,9 +122,13 @@ class SparkTarget(Lake):
             spark=engine,
             **more,
         )
+        self._ends: Mapping[int, list[int]] = {}
 
     def take(self, ends: Mapping[int, list[int]], crash: str | None = None) -> None:
-        """One batch: up to these ends of each partition, by index of the history."""
+        """One batch: up to these ends of each partition, by index of the history. All others up to where they were: after a start a topic may be
+        read again from before that.
+        """
+        ends = self._ends = {**self._ends, **ends}
         if crash:
             try:
                 with (
@@ -160,6 +164,12 @@ class SparkTarget(Lake):
             return Counter(map(found, exact.rows(exact.by_delta_rs(table, count))))
         rows = queried(DeltaTable(table), f"SELECT id, v FROM rows WHERE {count}")
         return Counter(row(id=r["id"], v=r["v"]) for r in rows)
+
+    def hides(self, index: int = 0) -> bool:
+        """Whether readers see a table as it was, until its snapshot is whole."""
+        newest = self.batches.newest
+        state = newest.tables.get(f"d.t{index}") if newest else None
+        return state is not None and state.hidden is not None
 
     def dead(self, index: int = 0) -> Counter[tuple[Row, Position]]:
         """Rows that stand in the table and do not count, each with its position."""
