@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
+from ingest.flows.flow_record import FlowStatus
 from ingest.lake.quarantine.waiting_list import Waiting
 from ingest.model.manifest import Entry
 from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR, SET_ASIDE
@@ -146,6 +147,8 @@ def status_table(report: ProgressReport) -> Group:
     if newest and newest.state_rows:
         head.append(f"dedup      {newest.state_rows:,} changes remembered, ")
         head.append(f"{newest.state_bytes / 1e6:.1f} MB of state\n")
+    for name, flow in report.flows.items():
+        head.append(_flow(name, flow))
     for one in report.only_in_lake:
         head.append(_left(one))
     if report.waiting:
@@ -159,6 +162,14 @@ def status_table(report: ProgressReport) -> Group:
         version = str(row.version) if row.version >= 0 else "–"
         table.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
     return Group(head, table)
+
+
+def _flow(name: str, one: FlowStatus) -> Text:
+    """How far a flow is."""
+    late = f", {one.late:,} came late" if one.late else ""
+    said = f"flow       {name} {one.state}: batch {one.batch}, {one.rows:,} rows{late}\n"
+    text = Text(said, "red" if one.state == "failed" else "")
+    return text.append(f"           {one.error}\n", "red") if one.error else text
 
 
 def _left(one: OnlyInLake) -> Text:

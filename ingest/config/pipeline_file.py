@@ -24,6 +24,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ingest.config.durations import Duration
+from ingest.config.flow_settings import Flow, named_plainly
 from ingest.config.observe_settings import Observe
 from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Defaults, Settings, Table
@@ -214,7 +216,7 @@ class Dedup(Settings):
         "manifest; no state, no horizon. `watermark`: by Spark's state store, which remembers each "
         "change for `delay`. `both`: the state store thins them out first.",
     )
-    delay: str = Field(
+    delay: Duration = Field(
         "1 hour", description="How long Spark remembers a change, such as `10 minutes`."
     )
 
@@ -222,14 +224,6 @@ class Dedup(Settings):
     def keeps_state(self) -> bool:
         """True when the stream goes through Spark's state store."""
         return self.by != "position"
-
-    @field_validator("delay")
-    @classmethod
-    def _is_a_duration(cls, value: str) -> str:
-        found = re.fullmatch(r"\s*(\d+)\s+(second|minute|hour|day)s?\s*", value)
-        if not found or int(found.group(1)) == 0:
-            raise ValueError("expected a number and a unit, such as `10 minutes` or `1 hour`")
-        return f"{int(found.group(1))} {found.group(2)}s"
 
 
 class Pipeline(Settings):
@@ -247,6 +241,10 @@ class Pipeline(Settings):
     tables: dict[str, Table] = Field(
         default_factory=dict,
         description="By pattern, as in `source.tables`: what is special there.",
+    )
+    flows: dict[str, Flow] = Field(
+        default_factory=dict,
+        description="By name: streaming queries that go on from change logs, topics and files.",
     )
 
     def topic(self, table: TableId) -> str:
@@ -294,6 +292,11 @@ class Pipeline(Settings):
                 raise ValueError(f"{pattern!r} excludes; name the tables that the settings are of")
         return value
 
+    @field_validator("flows")
+    @classmethod
+    def _are_called_plainly(cls, value: dict[str, Flow]) -> dict[str, Flow]:
+        return named_plainly(value)
+
     @field_validator("name")
     @classmethod
     def _is_a_prefix(cls, value: str) -> str:
@@ -316,11 +319,13 @@ def load(path: Path) -> Pipeline:
             if isinstance(failure, FileNotFoundError)
             else "name a file that this user may read.",
         ) from None
-    return parse(text, str(path))
+    return parse(text, str(path), path.absolute().parent)
 
 
-def parse(text: str, name: str = "pipeline file") -> Pipeline:
-    """Check the text of a pipeline file; ``name`` stands in the error. Raises ``IngestError``."""
+def parse(text: str, name: str = "pipeline file", folder: Path | None = None) -> Pipeline:
+    """Check the text of a pipeline file; ``name`` stands in the error; ``folder``: which flows' own files are beside. Raises
+    ``IngestError``.
+    """
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as failure:
@@ -339,7 +344,7 @@ def parse(text: str, name: str = "pipeline file") -> Pipeline:
             remedy="`ingest init` writes a first one.",
         )
     try:
-        return Pipeline.model_validate(content)
+        return Pipeline.model_validate(content, context={"folder": folder})
     except ValidationError as failure:
         mistakes = tuple(_mistake(error) for error in failure.errors())
         several = len(mistakes) > 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows.flow_runs import FlowRun, beside
 from ingest.job import spark_session
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
@@ -136,7 +137,7 @@ class Run:
             if plain and not (from_beginning or self.only_replay):
                 ahead.begin({self.pipeline.topic(table) for table in plain})
             # Where all tables are such, Spark has little to compute.
-            short = once and bool(plain) and plain.issuperset(captured)
+            short = once and bool(plain) and plain.issuperset(captured) and not self.pipeline.flows
             spark = self._spark or self._start_spark(short=short)
             if once:
                 await_delivery(connector, supervisor, target, stop=self._stop, say=self.say)
@@ -158,7 +159,21 @@ class Run:
                 drop=self._drop(epochs, target),
                 observer=observer,
             )
-            self._stream_until_done(streaming, from_beginning=from_beginning)
+            with self._flows(spark, observer, once=once):
+                self._stream_until_done(streaming, from_beginning=from_beginning)
+
+    @contextmanager
+    def _flows(self, spark: SparkSession, observer: Observer, *, once: bool) -> Iterator[None]:
+        """Beside the mirrors; where the run is to end, behind them, each up to where its inputs end then."""
+        flows = () if self.only_replay else tuple(self.pipeline.flows)
+        if not flows or once:
+            yield
+            for name in flows if not self._stop.is_set() else ():
+                FlowRun(spark, self.pipeline, name, self.say, self._stop).once()
+            return
+        with beside(spark, self.pipeline, self.say) as runs:
+            observer.flows = lambda: {one.name: one.status for one in runs}
+            yield
 
     def _expect_later(
         self, connector: Connector, captured: Sequence[TableId]

@@ -83,6 +83,9 @@ with it and 199 without; one that fetched 5,000 in the driver 18 and 13 (`bench.
 """
 
 
+SHARED = {"spark.scheduler.mode": "FAIR"}
+"""Where flows run beside the mirrors: tasks of each flow, and those of the mirrors, in turns, however many one has."""
+
 _LATER = " ".join(
     f"-XX:Tier4{name}={10 * usual}"
     for name, usual in (
@@ -162,7 +165,8 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     :data:`SHORT`.
     """
     local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
-    return {**local, **(SHORT if short else {}), **pipeline.spark.conf}
+    shared = SHARED if pipeline.flows else {}
+    return {**local, **shared, **(SHORT if short else {}), **pipeline.spark.conf}
 
 
 def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> SparkSession:

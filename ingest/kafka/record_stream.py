@@ -30,7 +30,7 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
     that Kafka no longer has stops the query instead of being skipped.
     """
     options = {
-        **_options(pipeline),
+        **reader_options(pipeline),
         "subscribePattern": topic_pattern(pipeline.name),
         "startingOffsets": starting_offsets or "earliest",
         "maxOffsetsPerTrigger": str(pipeline.spark.max_changes_per_batch),
@@ -50,7 +50,7 @@ def range_(
     for topic, partition in sorted(held):
         assigned.setdefault(topic, []).append(partition)
     options = {
-        **_options(pipeline),
+        **reader_options(pipeline),
         "assign": json.dumps(assigned),
         "startingOffsets": offsets_as_json({place: start for place, (start, _) in held.items()}),
         "endingOffsets": offsets_as_json({place: end for place, (_, end) in held.items()}),
@@ -103,7 +103,8 @@ def _columns(loaded: DataFrame) -> DataFrame:
     return loaded.select("topic", "partition", "offset", "timestamp", "key", "value", run)
 
 
-def _options(pipeline: Pipeline) -> dict[str, str]:
+def reader_options(pipeline: Pipeline) -> dict[str, str]:
+    """Of a reader of the pipeline's Kafka, in Spark's words."""
     return {
         "kafka.bootstrap.servers": pipeline.kafka.bootstrap_servers,
         "failOnDataLoss": "true",

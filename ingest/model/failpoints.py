@@ -38,6 +38,10 @@ log does not name them yet; ``step_committed`` after each commit of a table; ``f
 order, before that is committed; ``batch_logged`` once Spark has
 written its own commit, too."""
 
+OF_FLOWS = ("flow_started", "flow_late", "flow_written")
+"""The same of a batch of a flow: when it begins; once what came late is kept; behind each of its sinks. Their details are the flow's name, and
+of the last one that with the sink's."""
+
 
 def armed() -> str:
     """What is armed now, or the empty text."""

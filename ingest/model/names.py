@@ -22,6 +22,9 @@ KEY_PROPERTY = "ingest.key"
 TARGET_PROPERTY = "ingest.target"
 """Of a table in which not all rows count: its target (``targets.registry``)."""
 
+FLOW_PROPERTY = "ingest.flow"
+"""Of a table that a flow writes: pipeline and flow."""
+
 SOURCE_PROPERTY = "ingest.source"
 """Of a mirror: the source's table."""
 
@@ -106,6 +109,11 @@ def upgrade_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "upgrade")
 
 
+def flow_path(lake: str, flow: str) -> str:
+    """Where a flow keeps its checkpoint, its late rows and what it says of itself."""
+    return join(lake, INTERNAL_FOLDER, "flows", flow)
+
+
 def scratch_path(lake: str) -> str:
     """Files that are being written; of no use after a crash."""
     return join(lake, INTERNAL_FOLDER, "scratch")
@@ -143,6 +151,10 @@ class Role(Enum):
     """What an earlier version of ours has left in a table, brought over."""
     UPKEEP = "upkeep"
     """Rows of the manifest that nobody needs any more, removed."""
+    FLOW = "flow"
+    """A batch of a flow, in one of its tables. Its app ids have a lease of their own, and whoever takes that over fences them."""
+    LATE = "flow-late"
+    """What of such a batch came behind the watermark."""
 
 
 def app_id(pipeline: str, checkpoint_id: str, table: str, role: Role) -> str:

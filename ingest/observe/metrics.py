@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ingest import __version__
+from ingest.flows.flow_record import FlowStatus
 from ingest.model import reasons
 from ingest.model.topics import TableId, captured
 from ingest.observe.caught_up import Progress
@@ -35,6 +36,7 @@ class Facts:
     patterns: tuple[str, ...] = ("*.*",)
     memory: Mapping[str, int] = field(default_factory=dict)
     looks: Mapping[str, int] = field(default_factory=dict)
+    flows: Mapping[str, FlowStatus] = field(default_factory=dict)
 
     @property
     def open_gaps(self) -> int | None:
@@ -99,6 +101,18 @@ def _paused(facts: Facts) -> Values:
 def _stopped(facts: Facts) -> Values:
     newest = facts.totals.newest
     return _one(sum(1 for one in newest.tables.values() if one.stopped) if newest else None)
+
+
+def _of_flows(facts: Facts, value: Callable[[FlowStatus], float]) -> Values:
+    return _each({name: value(one) for name, one in facts.flows.items()})
+
+
+def _of_operators(facts: Facts, what: Literal["rows", "bytes"]) -> Values:
+    return {
+        (name, f"{at}:{one['operator']}"): one[what]
+        for name, flow in facts.flows.items()
+        for at, one in enumerate(flow.operators)
+    }
 
 
 METRICS: tuple[Metric, ...] = (
@@ -277,6 +291,55 @@ METRICS: tuple[Metric, ...] = (
     Metric("ingest_state_rows", "gauge", "rows of Spark's state store", _of_newest("state_rows")),
     Metric(
         "ingest_state_bytes", "gauge", "bytes of Spark's state store", _of_newest("state_bytes")
+    ),
+    Metric(
+        "ingest_flow_up",
+        "gauge",
+        "1 for a flow that runs, 0 for one that waits or has failed and is tried again",
+        lambda facts: _of_flows(facts, lambda one: float(one.state == "runs")),
+        ("flow",),
+    ),
+    Metric(
+        "ingest_flow_batch",
+        "gauge",
+        "a flow's newest batch, by Spark's number",
+        lambda facts: _of_flows(facts, lambda one: one.batch),
+        ("flow",),
+    ),
+    Metric(
+        "ingest_flow_rows_total",
+        "counter",
+        "rows that a flow has read",
+        lambda facts: _of_flows(facts, lambda one: one.rows),
+        ("flow",),
+    ),
+    Metric(
+        "ingest_flow_late_total",
+        "counter",
+        "rows of those that Spark has dropped behind the watermark, as it counts them",
+        lambda facts: _of_flows(facts, lambda one: one.late),
+        ("flow",),
+    ),
+    Metric(
+        "ingest_flow_restarts_total",
+        "counter",
+        "how often a flow ended unasked, and began anew",
+        lambda facts: _of_flows(facts, lambda one: one.restarts),
+        ("flow",),
+    ),
+    Metric(
+        "ingest_flow_state_rows",
+        "gauge",
+        "rows of a flow's state, by operator",
+        lambda facts: _of_operators(facts, "rows"),
+        ("flow", "operator"),
+    ),
+    Metric(
+        "ingest_flow_state_bytes",
+        "gauge",
+        "bytes of it in memory",
+        lambda facts: _of_operators(facts, "bytes"),
+        ("flow", "operator"),
     ),
     Metric(
         "ingest_memory_bytes",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ import psutil
 
 from ingest import __version__
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows.flow_record import FlowStatus
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.manifest import Entry
 from ingest.observe import events
@@ -40,6 +41,8 @@ class Observer:
     log: EventLog | None = None
     lag: LagWatch | None = None
     totals: Totals = field(default_factory=Totals)
+    flows: Callable[[], Mapping[str, FlowStatus]] = field(default=dict)
+    """How the flows are that run beside the mirrors."""
     _begun: float = field(default_factory=time.time)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -106,6 +109,7 @@ class Observer:
                 patterns=self.patterns,
                 memory=resident(),
                 looks=dict(self.lag.looks) if self.lag else {},
+                flows=self.flows(),
             )
 
     def begin(self) -> None:

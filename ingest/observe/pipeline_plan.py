@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows import flow_function
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_record import FlowRecord
 from ingest.kafka import broker
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.engines.registry import ENGINES
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.topics import TableId, captured
 from ingest.observe import held_tables, left_tables
+from ingest.observe.flow_plan import of_flows
 from ingest.observe.lake_plan import (
     Effect,
     HeldTable,
@@ -83,6 +87,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         *of_logs(states, pipeline.logs, pipeline.change_log_path),
         *of_patterns(captured(there, pipeline.source.tables), known),
         *of_left(left, {effect.table for effect in pending}),
+        *_of_flows(pipeline, captured(there, pipeline.source.tables)),
     ]
     kept_as = {
         name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
@@ -90,6 +95,15 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     }
     targets = {name: target.name for name, target in kept_as.items() if not target.default}
     return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines, targets)
+
+
+def _of_flows(pipeline: Pipeline, tables: Collection[TableId]) -> list[Effect]:
+    """Raises :class:`IngestError` where a function's file cannot be read."""
+    digests, records = dict[str, str](), dict[str, FlowRecord | None]()
+    for name, flow in pipeline.flows.items():
+        digests[name] = flow_function.digest_of(name, flow)
+        records[name] = FlowFolder(pipeline, name).record()
+    return of_flows(pipeline.flows, records, digests, tables, pipeline.logs)
 
 
 def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) -> Choice:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_record import FlowStatus
 from ingest.kafka import broker
 from ingest.lake.files.location import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -98,6 +100,8 @@ class ProgressReport:
     """Tables that `source.tables` takes since the last run: they are incomplete, and the next run takes them whole."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Tables that the connector leaves out since its task fails at them, each with why."""
+    flows: Mapping[str, FlowStatus] = field(default_factory=dict)
+    """Those that have run, as each has said last."""
     blocking: frozenset[str] = frozenset()
     """Of those that are being taken again the ones for which the stream waits."""
 
@@ -170,6 +174,7 @@ class ProgressReport:
                 for name, state in (newest.tables if newest else {}).items()
                 if state.hidden
             ],
+            "flows": {name: one.as_json() for name, one in self.flows.items()},
             "waiting": [one.as_json() for one in self.waiting],
             "only_in_lake": [one.as_json() for one in self.only_in_lake],
             "tables": [
@@ -209,7 +214,13 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
         joining=_joining(pipeline) if local else (),
         left_out=LeftOut(pipeline).tables() if local else {},
+        flows=_flows(pipeline) if local else {},
     )
+
+
+def _flows(pipeline: Pipeline) -> dict[str, FlowStatus]:
+    said = {name: FlowFolder(pipeline, name).status() for name in pipeline.flows}
+    return {name: one for name, one in said.items() if one is not None}
 
 
 def _joining(pipeline: Pipeline) -> tuple[str, ...]:

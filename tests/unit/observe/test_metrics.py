@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.batch.parts import StaleCheckpointError
 from ingest.config import pipeline_file
+from ingest.flows.flow_record import FlowStatus
 from ingest.job.stream_failure import again
 from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
@@ -77,6 +78,9 @@ def busy():
     found.restarted("E-KAFKA-AWAY")
     found.lag = LagWatch(SimpleNamespace(), str, "p", progress=LAG)
     found.lag.looks.update(answered=5, failed=1)
+    state = ({"operator": "stateStoreSave", "rows": 6, "bytes": 700},)
+    runs = FlowStatus("runs", 3, rows=12, late=2, restarts=1, operators=state)
+    found.flows = lambda: {"f": runs, "g": FlowStatus("failed")}
     return found
 
 
@@ -115,6 +119,11 @@ def test_the_page_says_what_the_manifest_and_the_watch_say():
     assert value("ingest_state_bytes") == 1200
     assert value("ingest_memory_bytes", process="python") > 1e6
     assert value("ingest_observe_failures_total") == 0
+    assert value("ingest_flow_up", flow="f") == 1
+    assert value("ingest_flow_up", flow="g") == 0
+    assert value("ingest_flow_rows_total", flow="f") == 12
+    assert value("ingest_flow_late_total", flow="f") == 2
+    assert value("ingest_flow_state_rows", flow="f", operator="0:stateStoreSave") == 6
 
 
 def test_every_metric_is_on_the_page_of_a_busy_run_and_nothing_else_is():

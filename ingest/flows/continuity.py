@@ -1,0 +1,73 @@
+"""Whether a flow can go on from its checkpoint, where it was changed since. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ingest.config.flow_settings import Flow
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a flow was when its checkpoint was made, or went on. ``inputs``: name and place, in order; ``state``: of its query
+    (``state_shape``); ``plan``: a digest of the whole query; ``function``: of its source.
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    mode: str
+    state: tuple[str, ...]
+    plan: str
+    function: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Fingerprint:
+        """The inverse."""
+        inputs = tuple((name, place) for name, place in said["inputs"])
+        return cls(inputs, said["mode"], tuple(said["state"]), said["plan"], said["function"])
+
+
+def inputs_of(flow: Flow) -> tuple[tuple[str, str], ...]:
+    """In the order in which Spark numbers them, which is that of their first use; so they are told by name."""
+    return tuple(sorted((name, one.place) for name, one in flow.inputs.items()))
+
+
+@dataclass(frozen=True)
+class Continuity:
+    """``cannot``: why the state cannot follow; empty where it can. ``changed``: what was changed and does not matter to it."""
+
+    cannot: str = ""
+    changed: str = ""
+
+
+def continuity(before: Fingerprint, now: Fingerprint) -> Continuity:
+    """From one to the other."""
+    if before.inputs != now.inputs:
+        return Continuity(f"its inputs were {_listed(before)} and are {_listed(now)} now")
+    if before.mode != now.mode:
+        return Continuity(f"its mode was {before.mode} and is {now.mode} now")
+    for was, is_now in zip(before.state, now.state, strict=False):
+        if was != is_now:
+            return Continuity(f"its state was of {was} and would be of {is_now} now")
+    if len(before.state) != len(now.state):
+        longer = before.state if len(before.state) > len(now.state) else now.state
+        word = "has no" if longer is before.state else "has a new"
+        odd = longer[min(len(before.state), len(now.state))]
+        return Continuity(
+            f"it {word} {odd} any more" if longer is before.state else f"it {word} {odd}"
+        )
+    if before.plan != now.plan:
+        return Continuity(changed="its query was changed, and its state can follow")
+    if before.function != now.function:
+        return Continuity(changed="its source was changed, and its query was not")
+    return Continuity()
+
+
+def _listed(one: Fingerprint) -> str:
+    return json.dumps(dict(one.inputs))

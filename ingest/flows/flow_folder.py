@@ -1,0 +1,77 @@
+"""Where a flow keeps what is its own, in the lake: small files, its checkpoints, its late table, its lease."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ingest.config.pipeline_file import Pipeline
+from ingest.flows.continuity import Fingerprint
+from ingest.flows.flow_record import FlowRecord, FlowStatus
+from ingest.lake.files.storage import Files, files_at
+from ingest.model.names import flow_path, join
+
+_RECORD, _STATUS = "flow.json", "status.json"
+
+
+@dataclass(frozen=True)
+class FlowFolder:
+    """Of one flow, in the lake."""
+
+    pipeline: Pipeline
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+        return flow_path(self.pipeline.lake.path, self.name)
+
+    @property
+    def late(self) -> str:
+        """The table of what came late."""
+        return join(self.path, "late")
+
+    @property
+    def lease(self) -> str:
+        """Who may run it."""
+        return join(self.path, "lease")
+
+    @property
+    def files(self) -> Files:
+        """Small ones."""
+        return files_at(self.path)
+
+    def checkpoint(self, record: FlowRecord) -> str:
+        """Spark's own."""
+        return join(self.path, f"checkpoint-{record.generation}")
+
+    def record(self) -> FlowRecord | None:
+        """None where the flow has never begun."""
+        text = self.files.read(_RECORD)
+        if text is None:
+            return None
+        said = json.loads(text)
+        return FlowRecord(
+            said["generation"], said["checkpoint"], Fingerprint.from_json(said["fingerprint"])
+        )
+
+    def keep(self, record: FlowRecord) -> None:
+        """For good."""
+        said = {
+            "generation": record.generation,
+            "checkpoint": record.checkpoint_id,
+            "fingerprint": record.fingerprint.as_json(),
+        }
+        self.files.write(_RECORD, json.dumps(said, indent=1))
+
+    def status(self) -> FlowStatus | None:
+        """What it said last. None where it has never run."""
+        text = self.files.read(_STATUS)
+        if text is None:
+            return None
+        said = json.loads(text)
+        return FlowStatus(**{**said, "operators": tuple(said["operators"])})
+
+    def say(self, status: FlowStatus) -> None:
+        """For whoever asks. Nothing depends on it."""
+        self.files.write(_STATUS, json.dumps(status.as_json()), lasting=False)

@@ -1,0 +1,168 @@
+"""A flow as a streaming query: started from its checkpoint, and what one batch of it does.
+
+A batch: Spark reads its inputs and moves its state; what came late is kept; the result goes to each sink. All of it is written under
+the batch's number, so a batch that comes again after a kill, whichever of these had been written, adds nothing twice. Spark
+notes the batch as done behind that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ingest.config.durations import seconds
+from ingest.config.flow_settings import Flow
+from ingest.flows import inputs, late_pairs, spark_plans, state_shape
+from ingest.flows.continuity import Fingerprint, continuity, inputs_of
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_function import FlowFunction, load
+from ingest.flows.flow_record import FlowRecord
+from ingest.flows.sinks import Batch, Sinks
+from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.model.errors import IngestError
+from ingest.model.failpoints import reached
+from ingest.model.names import Role
+
+POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
+
+@dataclass
+class FlowQuery:
+    """One run of a flow, in a session of its own. ``failure``: what a batch raised, since Spark would hand it on as the text of a Python
+    traceback; ``late``: pairs that were dropped.
+    """
+
+    session: SparkSession
+    folder: FlowFolder
+    flow: Flow
+    committer: Committer
+    say: Callable[[str], None]
+    failure: Exception | None = None
+    late: int = 0
+    query: StreamingQuery | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        """Of the query."""
+        return f"flow-{self.folder.pipeline.name}-{self.folder.name}"
+
+    def start(self, *, once: bool = False, fence: bool = False) -> StreamingQuery:
+        """Begin, or go on. ``once``: up to where the inputs end now; ``fence``: whoever ran it before may still be alive. Raises
+        :class:`IngestError` where it cannot be.
+        """
+        self.session.conf.set(POLICY, self.flow.watermarks)
+        function = load(self.folder.name, self.flow)
+        result = self.result(function)
+        record = self._record(fingerprint(self.flow, function, result))
+        sinks = Sinks(
+            self.folder.pipeline, self.folder.name, self.flow.mode, record, self.committer
+        )
+        if fence:
+            self._fence(sinks)
+        writer = (
+            result.writeStream.queryName(self.name)
+            .outputMode(self.flow.mode)
+            .foreachBatch(lambda rows, number: self._guarded(sinks, rows, number))
+            .option("checkpointLocation", self.folder.checkpoint(record))
+        )
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{seconds(self.flow.trigger)} seconds")
+        self.query = writer.start()
+        return self.query
+
+    def result(self, function: FlowFunction, *, streams: bool = True) -> DataFrame:
+        """What the function makes of the inputs."""
+        given = {
+            name: inputs.frame(self.session, self.folder.pipeline, one, streams=streams)
+            for name, one in self.flow.inputs.items()
+        }
+        return function.of(self.session, given)
+
+    def _record(self, now: Fingerprint) -> FlowRecord:
+        """That of the checkpoint to go on from, or of a new one."""
+        before = self.folder.record()
+        if before is None:
+            record = FlowRecord.first(now)
+        else:
+            found = continuity(before.fingerprint, now)
+            if found.cannot and self.flow.on_change == "refuse":
+                raise _changed(self.folder.name, found.cannot)
+            if found.cannot:
+                self.say(f"flow {self.folder.name}: {found.cannot}; it begins again")
+                record = before.begun_again(now)
+            else:
+                if found.changed:
+                    self.say(f"flow {self.folder.name}: {found.changed}")
+                record = before.going_on(now)
+        if record != before:
+            self.folder.keep(record)
+        return record
+
+    def _fence(self, sinks: Sinks) -> None:
+        """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more."""
+        tables = [(sinks.path(one), sinks.app_id(one.name)) for one in self.flow.sinks if one.delta]
+        for path, app in [*tables, (self.folder.late, sinks.app_id("late", Role.LATE))]:
+            table = SparkTable(self.session, path)
+            if table.exists():
+                self.committer.fence(table, app)
+
+    def _guarded(self, sinks: Sinks, rows: DataFrame, number: int) -> None:
+        try:
+            self._apply(sinks, rows, number)
+        except Exception as failure:
+            self.failure = self.failure or failure
+            raise
+
+    def _apply(self, sinks: Sinks, rows: DataFrame, number: int) -> None:
+        self.committer.refuse_lost()
+        reached("flow_started", number, self.folder.name)
+        kept = rows.persist()
+        try:
+            count = kept.count()
+            batch = Batch(spark_plans.rows_alone(kept), count, number)
+            self._keep_late(sinks, kept.sparkSession, number)
+            reached("flow_late", number, self.folder.name)
+            for sink in self.flow.sinks:
+                sinks.write(sink, batch)
+                reached("flow_written", number, f"{self.folder.name}/{sink.name}")
+        finally:
+            kept.unpersist()
+
+    def _keep_late(self, sinks: Sinks, session: SparkSession, number: int) -> None:
+        """Nothing is read again unless Spark says that it has dropped something."""
+        execution = spark_plans.of_batch(self.session, self.name)
+        if self.flow.mode == "complete" or not late_pairs.dropped(execution):
+            return
+        found = late_pairs.late(session, execution, late_pairs.watermark_of(execution))
+        if found is None or not self.flow.keep_late:
+            return
+        pairs = found.select(
+            F.lit(sinks.record.checkpoint_id).alias("checkpoint"),
+            F.lit(number).cast("bigint").alias("batch_id"),
+            "*",
+        )
+        sinks.append_late(self.folder.late, late_pairs.LATE, pairs, number)
+
+
+def fingerprint(flow: Flow, function: FlowFunction, result: DataFrame) -> Fingerprint:
+    """Of a flow as it is now."""
+    plan = hashlib.sha256(state_shape.plan_text(result).encode()).hexdigest()[:16]
+    return Fingerprint(inputs_of(flow), flow.mode, state_shape.shape(result), plan, function.digest)
+
+
+def _changed(name: str, why: str) -> IngestError:
+    return IngestError(
+        "E-FLOW-CHANGED",
+        f"The flow {name!r} cannot go on from its checkpoint: {why}.",
+        means="It was not started; its tables stay as they are, and the mirrors and all other flows go on.",
+        remedy="take the change back, or say `on_change: restart` of it: then it reads its inputs from where a new flow begins, and its "
+        "Delta tables are written anew. Under another name both can be kept.",
+    )

@@ -1,0 +1,157 @@
+"""Writing a batch of a flow's result. Each sink says what becomes of a batch that is repeated, as after a kill."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from ingest.config.flow_settings import FlowSink, Mode
+from ingest.config.pipeline_file import Pipeline
+from ingest.lake.delta.commit import Committer, Identity
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.model.errors import IngestError
+from ingest.model.names import FLOW_PROPERTY, Role, app_id, join, quoted
+
+if TYPE_CHECKING:
+    from ingest.flows.flow_record import FlowRecord
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``rows``: of a flow's result, kept, ``count`` of them; ``number``: Spark's, from 0."""
+
+    rows: DataFrame
+    count: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """Of one flow under one checkpoint. ``record``: of that."""
+
+    pipeline: Pipeline
+    flow: str
+    mode: Mode
+    record: FlowRecord
+    committer: Committer
+
+    def write(self, sink: FlowSink, batch: Batch) -> None:
+        """One batch to one sink."""
+        if sink.delta:
+            self._delta(sink, batch)
+        elif not batch.count:
+            return
+        elif sink.kafka:
+            self._kafka(sink.kafka, batch)
+        elif sink.files:
+            place = f"{sink.files.rstrip('/')}/batch={batch.number:09d}"
+            batch.rows.write.format(sink.format).mode("overwrite").save(place)
+        else:
+            print(f"-- {self.flow}, batch {batch.number}")  # noqa: T201 (it is what a console is for)
+            batch.rows.show(1000, truncate=False)
+
+    def app_id(self, sink: str, role: Role = Role.FLOW) -> str:
+        """Under which a flow commits to one of its tables."""
+        return app_id(self.pipeline.name, self.record.checkpoint_id, f"{self.flow}/{sink}", role)
+
+    def identity(self, app: str, number: int) -> Identity:
+        """Of a batch in one of its tables."""
+        said = {"flow": self.flow, "flow_batch": number, "checkpoint": self.record.checkpoint_id}
+        return Identity(app, number + 1, note=json.dumps(said))
+
+    def append_late(self, path: str, schema: str, rows: DataFrame, number: int) -> None:
+        """What came late, once."""
+        identity = self.identity(self.app_id("late", Role.LATE), number)
+        self.committer.append_once(rows.sparkSession, path, schema, rows, identity)
+
+    def path(self, sink: FlowSink) -> str:
+        """Of a Delta table."""
+        return join(self.pipeline.lake.path, sink.delta or "")
+
+    def _delta(self, sink: FlowSink, batch: Batch) -> None:
+        """Exactly once: by the batch's number, which Delta keeps beside the rows."""
+        rows, app = batch.rows, self.app_id(sink.name)
+        table = SparkTable(rows.sparkSession, self.path(sink))
+        is_new = not table.exists()
+        if is_new:
+            self._create(table, rows)
+        elif table.property_of(FLOW_PROPERTY) != self._owner:
+            raise _taken(self.flow, table.path)
+        # What an earlier generation of the flow has left in it goes with this one's first batch.
+        begins = self.record.generation > 1 and not is_new and table.committed(app) is None
+        if not (batch.count or begins or self.mode == "complete"):
+            return
+        identity = self.identity(app, batch.number)
+        if self.mode == "complete" or begins:
+            self.committer.once(table, identity, lambda: _overwrite(table, rows))
+        elif self.mode == "update":
+            _refuse_repeated(self.flow, sink, batch)
+            self.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
+        else:
+            self.committer.once(table, identity, lambda: table.append(rows, adds_columns=True))
+
+    @property
+    def _owner(self) -> str:
+        return f"{self.pipeline.name}/{self.flow}"
+
+    def _create(self, table: SparkTable, rows: DataFrame) -> None:
+        builder = DeltaTable.createIfNotExists(table.session).location(table.path)
+        builder = builder.addColumns(rows.schema).property(FLOW_PROPERTY, self._owner)
+        builder.execute()
+        table.make_lasting(0)
+
+    def _kafka(self, topic: str, batch: Batch) -> None:
+        """At least once. A row's id is made of its batch and content, and of its number among those that are alike, so that who
+        reads a repeated one knows it.
+        """
+        alike = Window.partitionBy("value").orderBy(F.lit(0))
+        rows = batch.rows.select(F.to_json(F.struct("*")).alias("value"))
+        batch_id = f"{self.record.checkpoint_id}/{batch.number}"
+        text = F.concat_ws(
+            "/", F.lit(batch_id), F.sha2("value", 256), F.row_number().over(alike).cast("string")
+        )
+        header = F.struct(F.lit("ingest-id").alias("key"), text.cast("binary").alias("value"))
+        kafka = self.pipeline.kafka
+        options = {f"kafka.{key}": value for key, value in kafka.properties.items()}
+        options["kafka.bootstrap.servers"] = kafka.bootstrap_servers
+        said = rows.select("value", F.array(header).alias("headers"))
+        said.write.format("kafka").options(**options).option("includeHeaders", "true").option(
+            "topic", topic
+        ).save()
+
+
+def merge(table: SparkTable, keys: tuple[str, ...], rows: DataFrame) -> None:
+    """Rows of these keys are as these are. NULL is a key like others."""
+    same = " AND ".join(f"held.{quoted(key)} <=> now.{quoted(key)}" for key in keys)
+    merging = table.delta().alias("held").merge(rows.alias("now"), same)
+    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def _overwrite(table: SparkTable, rows: DataFrame) -> None:
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.save(table.path)
+
+
+def _refuse_repeated(flow: str, sink: FlowSink, batch: Batch) -> None:
+    if batch.rows.select(*map(quoted, sink.keys)).distinct().count() != batch.count:
+        raise IngestError(
+            "E-FLOW-KEYS",
+            f"The flow {flow!r} brings several rows of the same `keys` of {sink.delta} in one batch.",
+            means="Which of them counts is not known. Nothing of the batch was written there.",
+            remedy=f"name all columns that tell its rows apart; now they are {', '.join(sink.keys)}.",
+        )
+
+
+def _taken(flow: str, path: str) -> IngestError:
+    return IngestError(
+        "E-FLOW-SINK",
+        f"{path}, where the flow {flow!r} writes, is a table that is not this flow's.",
+        means="Nothing was written there.",
+        remedy="name another folder below `sinks`, or move that table away.",
+    )

@@ -1,0 +1,88 @@
+"""`ingest flow run`: one flow in a process of its own, and what else is done to one by a command."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from pyspark.sql import SparkSession
+
+from ingest.config.flow_settings import Flow
+from ingest.config.pipeline_file import Pipeline
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_query import FlowQuery
+from ingest.flows.flow_record import FlowStatus
+from ingest.flows.flow_runs import FlowRun
+from ingest.job import spark_session
+from ingest.lake.delta.commit import Committer
+from ingest.lake.files import durability
+from ingest.lake.files.lease import Lease
+from ingest.lake.files.storage import files_at
+from ingest.model.errors import IngestError
+
+Say = Callable[[str], None]
+
+
+def flow_of(pipeline: Pipeline, name: str) -> Flow:
+    """As the pipeline file has it. Raises :class:`IngestError` where it has no such flow."""
+    if name not in pipeline.flows:
+        known = ", ".join(pipeline.flows) or "none"
+        raise IngestError(
+            "E-FLOW-NAME",
+            f"There is no flow {name!r} in the pipeline file; there is: {known}.",
+            remedy="name one below `flows`.",
+        )
+    return pipeline.flows[name]
+
+
+@contextmanager
+def session(pipeline: Pipeline, log: Path) -> Iterator[SparkSession]:
+    """Spark, for as long as this lasts."""
+    spark = spark_session.for_pipeline(pipeline, log)
+    try:
+        yield spark
+    finally:
+        spark_session.end(spark)
+
+
+def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> FlowStatus:
+    """Until it is stopped by a signal, or, ``once``, its inputs are read. Raises :class:`IngestError`."""
+    flow_of(pipeline, name)
+    durability.switch(on=pipeline.lake.sync)
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    say("starting Spark …")
+    with session(pipeline, log) as spark:
+        found = FlowRun(spark, pipeline, name, say, stop)
+        if once:
+            found.once()
+        else:
+            say(f"flow {name} runs every {pipeline.flows[name].trigger}; Ctrl-C stops it")
+            found.until_stopped()
+        return found.status
+
+
+@contextmanager
+def held(pipeline: Pipeline, name: str, log: Path, say: Say) -> Iterator[FlowQuery]:
+    """A flow that nobody runs meanwhile. Raises :class:`IngestError` where somebody does."""
+    flow, folder = flow_of(pipeline, name), FlowFolder(pipeline, name)
+    with session(pipeline, log) as spark:
+        lease = Lease(files_at(folder.lease), say)
+        term = lease.acquire(standby=False, stop=threading.Event())
+        assert term is not None
+        try:
+            yield FlowQuery(spark, folder, flow, Committer(term.number, lease.refuse_lost), say)
+        finally:
+            lease.release()

@@ -1,0 +1,79 @@
+"""What a changed pipeline file does to flows, as far as that is known without Spark. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from ingest.config.flow_settings import Flow
+from ingest.flows.continuity import inputs_of
+from ingest.flows.flow_record import FlowRecord
+from ingest.model.names import table_folder
+from ingest.model.topics import TableId
+from ingest.observe.lake_plan import Effect
+
+
+def of_flows(
+    flows: Mapping[str, Flow],
+    records: Mapping[str, FlowRecord | None],
+    digests: Mapping[str, str],
+    tables: Collection[TableId],
+    logs: Callable[[TableId], bool],
+) -> list[Effect]:
+    """``records``: by flow, what it was made of; ``digests``: of their functions' sources now; ``tables``: of the source, as the pipeline
+    file takes them; ``logs``: whether a table has a change log.
+    """
+    folders = {table_folder(one.database, one.name): one for one in tables}
+    found = []
+    for name, flow in flows.items():
+        shown = f"flow {name}"
+        refused = [*_without_log(flow, logs), *_in_place_of(flow, folders)]
+        found += [Effect(shown, "flows", ("refused",), why) for why in refused]
+        if refused:
+            continue
+        record = records.get(name)
+        if record is None:
+            begins = "; ".join(
+                f"{one.place} from its {'end' if one.starting == 'latest' else 'beginning'}"
+                for one in flow.inputs.values()
+            )
+            found.append(Effect(shown, "flows", ("nothing",), f"begins: reads {begins}"))
+        else:
+            found += _changed(shown, flow, record, digests.get(name, ""))
+    return found
+
+
+def _without_log(flow: Flow, logs: Callable[[TableId], bool]) -> list[str]:
+    asked = [one.change_log for one in flow.inputs.values() if one.change_log]
+    return [
+        f"{name} has no change log: say `targets: [mirror, change_log]` of it"
+        for name in asked
+        if not logs(TableId.parse(name))
+    ]
+
+
+def _in_place_of(flow: Flow, folders: Mapping[str, TableId]) -> list[str]:
+    return [
+        f"its table {sink.delta} would lie where the copy of {folders[sink.delta]} does: name another folder"
+        for sink in flow.sinks
+        if sink.delta is not None and sink.delta in folders
+    ]
+
+
+def _changed(shown: str, flow: Flow, record: FlowRecord, digest: str) -> list[Effect]:
+    before = record.fingerprint
+    if (before.inputs, before.mode) != (inputs_of(flow), flow.mode):
+        what = "its inputs were changed" if before.inputs != inputs_of(flow) else "its mode was"
+        if flow.on_change == "restart":
+            again = f"{what}, and its state cannot follow: it begins again, and its tables are written anew"
+            return [Effect(shown, "flows", ("rewrite",), again)]
+        sentence = (
+            f"{what}, and its state cannot follow: take that back, or say `on_change: restart`"
+        )
+        return [Effect(shown, "flows", ("refused",), sentence)]
+    if before.function != digest:
+        then = "begins again" if flow.on_change == "restart" else "is refused"
+        sentence = (
+            f"its function was changed: it goes on where its state can follow, and {then} where not"
+        )
+        return [Effect(shown, "flows", ("nothing",), sentence)]
+    return []

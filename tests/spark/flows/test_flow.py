@@ -1,0 +1,279 @@
+"""A flow as a job: each batch once in its tables, whatever dies; changed functions; sinks that are not its own."""
+
+import json
+import threading
+from unittest.mock import patch
+
+import pytest
+
+from ingest.flows import flow_query, flow_runs
+from ingest.flows.flow_query import FlowQuery
+from ingest.flows.flow_runs import FlowRun
+from ingest.flows.sinks import Batch, Sinks
+from ingest.lake.delta.commit import Committer
+from ingest.lake.files.lease import LeaseLostError
+from ingest.model.errors import IngestError
+from ingest.model.failpoints import OF_FLOWS
+from ingest.testing.frames import assert_rows
+from ingest.testing.source import Source
+from tests.support.flows import OneFlow, at, counted, dying, words
+
+EACH = "SELECT at, upper(word) word FROM words"
+COUNTED = "SELECT window(at, '5 minutes') window, word, count(*) count FROM words GROUP BY window(at, '5 minutes'), word"
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch):
+    monkeypatch.setattr(flow_runs, "PAUSE", 0.05)
+
+
+def test_a_select_over_files_brings_each_row_once(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat"), (at(2), "dog")))
+    flow.run()
+    flow.put(words((at(3), "owl")))
+    status = flow.run()
+    flow.run()
+    assert sorted(row["word"] for row in flow.rows()) == ["CAT", "DOG", "OWL"]
+    assert (status.batch, status.rows, status.state) == (1, 1, "ended")
+    assert flow.kept.status().state == "ended"
+
+
+def test_a_function_of_python_may_use_its_own_module_in_spark_s_workers(spark, tmp_path):
+    text = """
+from pyspark.sql import DataFrame, functions as F
+
+def twice(word):
+    return word * 2
+
+def flow(words: DataFrame) -> DataFrame:
+    return words.select("at", F.udf(twice)("word").alias("word"))
+"""
+    flow = OneFlow(spark, tmp_path, text)
+    flow.put(words((at(1), "do")))
+    flow.run()
+    assert [row["word"] for row in flow.rows()] == ["dodo"]
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_a_batch_that_dies_anywhere_twice_is_in_each_table_once(spark, tmp_path, mode):
+    keys = ["window", "word"]
+    sinks = [{"delta": "out", "keys": keys}, {"delta": "more", "keys": keys}]
+    flow = OneFlow(spark, tmp_path, COUNTED, mode=mode, sinks=sinks)
+    minute = 0
+    for place in OF_FLOWS:
+        flow.put(words(*[(at(minute + n), word) for n, word in enumerate(("cat", "dog", "cat"))]))
+        flow.put(words((at(minute - 60), "late")) if minute else [])
+        minute += 30
+        with patch.object(flow_query, "reached", dying(place, times=2)):
+            flow.run()
+    flow.put(words((at(minute + 60), "end")))
+    flow.run()
+    found = counted(flow.rows())
+    events = [(at(m + n), w) for m in (0, 30, 60) for n, w in enumerate(("cat", "dog", "cat"))]
+    wanted = {}
+    for moment, word in events:
+        start = moment.replace(minute=moment.minute // 5 * 5, tzinfo=None)
+        wanted[start, word] = wanted.get((start, word), 0) + 1
+    if mode != "append":
+        wanted[at(minute + 60).replace(tzinfo=None), "end"] = 1
+    if mode == "complete":
+        for m in (30, 60):
+            wanted[at(m - 60).replace(tzinfo=None), "late"] = 1
+    assert found == wanted
+    assert len(flow.rows()) == len(wanted)
+    assert counted(flow.rows("more")) == wanted
+    assert len(flow.late()) == (0 if mode == "complete" else 2)
+
+
+def test_a_function_whose_state_can_follow_goes_on_and_one_whose_cannot_is_refused(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, COUNTED, mode="complete")
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change(COUNTED.replace("count(*) count", "count(*) * 10 count"), mode="complete")
+    flow.put(words((at(2), "cat")))
+    flow.run()
+    assert "its state can follow" in " ".join(flow.said)
+    assert [row["count"] for row in flow.rows()] == [20]
+    flow.change(COUNTED.replace("count(*)", "max(word)"), mode="complete")
+    with pytest.raises(
+        IngestError, match=r"cannot go on from its checkpoint: its state was of"
+    ) as refused:
+        flow.run()
+    assert refused.value.code == "E-FLOW-CHANGED"
+    assert [row["count"] for row in flow.rows()] == [20], "its table stays"
+    flow.change(COUNTED, mode="append")
+    with pytest.raises(IngestError, match="its mode was complete and is append now"):
+        flow.run()
+
+
+def test_one_that_may_begin_again_reads_all_and_writes_its_table_anew(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat"), (at(1), "cat")))
+    flow.run()
+    flow.change("SELECT word, count(*) count FROM words GROUP BY word", mode="complete")
+    with pytest.raises(IngestError, match="E-FLOW-CHANGED|its mode"):
+        flow.run()
+    settings = {"mode": "complete", "on_change": "restart"}
+    flow.change("SELECT word, count(*) count FROM words GROUP BY word", **settings)
+    flow.run()
+    assert flow.rows() == [{"word": "cat", "count": 2}]
+    assert flow.kept.record().generation == 2
+    flow.put(words((at(5), "cat")))
+    flow.run()
+    assert flow.rows() == [{"word": "cat", "count": 3}]
+
+
+def test_a_table_that_is_not_the_flow_s_is_not_touched(spark, tmp_path):
+    path = str(tmp_path / "lake" / "out")
+    spark.range(3).write.format("delta").save(path)
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    with pytest.raises(IngestError, match="E-FLOW-SINK|is a table that is not this flow's"):
+        flow.run()
+    assert spark.read.format("delta").load(path).count() == 3
+
+
+def test_several_rows_of_one_key_are_refused_before_any_is_merged(spark, tmp_path):
+    sinks = [{"delta": "out", "keys": ["word"]}]
+    flow = OneFlow(spark, tmp_path, EACH, mode="update", sinks=sinks)
+    flow.put(words((at(1), "cat"), (at(2), "cat")))
+    with pytest.raises(IngestError, match=r"several rows of the same `keys`"):
+        flow.run()
+    assert flow.rows() == []
+
+
+def test_a_repeated_batch_writes_its_folder_of_files_again_and_no_other(spark, tmp_path):
+    flow = OneFlow(
+        spark, tmp_path, EACH, sinks=[{"files": str(tmp_path / "out"), "format": "json"}]
+    )
+    flow.put(words((at(1), "cat")))
+    with patch.object(flow_query, "reached", dying("flow_written")):
+        flow.run()
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["batch=000000000"]
+    assert [row.word for row in spark.read.json(str(tmp_path / "out")).collect()] == ["CAT"]
+
+
+def running(flow):
+    """In a thread, as beside the mirrors."""
+    run = FlowRun(flow.spark, flow.pipeline, "f", flow.said.append, threading.Event())
+    thread = threading.Thread(target=run.until_stopped)
+    thread.start()
+    return run, thread
+
+
+def until(what):
+    for _ in range(600):
+        if what():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not come to that within a minute")
+
+
+def test_a_flow_that_throws_is_tried_again_and_ends_equal(spark, tmp_path):
+    text = EACH.replace("upper(word)", "if(word = 'bad', raise_error('no such word'), upper(word))")
+    flow = OneFlow(spark, tmp_path, text, trigger="1 second")
+    flow.put(words((at(1), "cat")))
+    run, thread = running(flow)
+    until(lambda: run.status.batch == 0)
+    flow.put(words((at(2), "bad")))
+    until(lambda: run.status.state == "failed")
+    assert "no such word" in run.status.error
+    assert "is tried again" in " ".join(flow.said)
+    flow.change(EACH, trigger="1 second")
+    until(lambda: run.status.batch == 1)
+    run.stop.set()
+    thread.join()
+    assert sorted(row["word"] for row in flow.rows()) == ["BAD", "CAT"]
+    assert flow.kept.status().restarts >= 1
+
+
+def test_a_second_process_does_not_run_what_one_runs_already(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, EACH, trigger="1 second")
+    flow.put(words((at(1), "cat")))
+    run, thread = running(flow)
+    until(lambda: run.status.batch == 0)
+    with pytest.raises(IngestError, match="E-LEASE-HELD|Another job"):
+        flow.run()
+    run.stop.set()
+    thread.join()
+    flow.run()
+    assert [row["word"] for row in flow.rows()] == ["CAT"]
+
+
+def test_who_was_suspended_in_the_middle_of_a_batch_commits_nothing_once_another_has_taken_over(
+    spark, tmp_path
+):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    settings = flow.pipeline.flows["f"]
+    after = FlowQuery(spark, flow.kept, settings, Committer(7), flow.said.append)
+    after.start(once=True, fence=True).awaitTermination(60)
+    record = flow.kept.record()
+    suspended = Sinks(flow.pipeline, "f", "append", record, Committer(6))
+    rows = spark.createDataFrame([(at(9), "twice")], "at timestamp, word string")
+    with pytest.raises(LeaseLostError):
+        suspended.write(settings.sinks[0], Batch(rows, 1, 1))
+    assert [row["word"] for row in flow.rows()] == ["CAT"]
+
+
+def test_a_flow_reads_a_change_log_and_goes_on_over_a_new_column(logged, spark, tmp_path):
+    source, lake = Source(), logged()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 5}])
+    lake.follow(source)
+    text = "SELECT operation, after.id id, after.v v FROM words WHERE after IS NOT NULL"
+    flow = OneFlow(spark, tmp_path, text, trigger="1 second")
+    reads = {"inputs": {"words": {"change_log": "d.t"}}, "trigger": "1 second"}
+    flow.change(text, **reads)
+    logs = {"defaults": {"targets": ["mirror", "change_log"]}}
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    assert logs
+    run, thread = running(flow)
+    until(lambda: run.status.batch == 0)
+    table.update(1, v=6)
+    table.add_column("w", "INT")
+    table.insert(id=2, v=7, w=1)
+    lake.follow(source)
+    until(lambda: run.status.rows == 4)
+    run.stop.set()
+    thread.join()
+    found = spark.read.format("delta").load(str(lake.path / "out"))
+    assert_rows(
+        found,
+        [
+            {"operation": "read", "id": 1, "v": 5},
+            {"operation": "update", "id": 1, "v": 6},
+            {"operation": "insert", "id": 2, "v": 7},
+        ],
+    )
+    assert "failed" not in " ".join(flow.said)
+
+
+def test_a_flow_whose_log_is_not_there_yet_waits_for_it(logged, spark, tmp_path):
+    source, lake = Source(), logged()
+    table = source.table("d.t", {"id": "INT"}, ["id"])
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.change("SELECT after.id id FROM words", inputs={"words": {"change_log": "d.t"}})
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    run, thread = running(flow)
+    until(lambda: "has no change log yet" in run.status.error)
+    table.insert(id=3)
+    lake.follow(source)
+    until(lambda: run.status.batch == 0)
+    run.stop.set()
+    thread.join()
+    assert spark.read.format("delta").load(str(lake.path / "out")).collect() == [(3,)]
+
+
+def test_what_a_flow_says_of_itself_is_json(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, COUNTED, mode="complete")
+    flow.put(words((at(1), "cat"), (at(2), "dog")))
+    flow.run()
+    assert not flow.kept.status().watermark, "none before the second batch"
+    flow.put(words((at(3), "dog")))
+    flow.run()
+    said = json.loads(json.dumps(flow.kept.status().as_json()))
+    assert said["operators"][0]["rows"] == 2
+    assert said["watermark"].startswith("2026-01-01T11:52")
+    assert flow_runs.LONGEST_PAUSE == 60
