@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -140,7 +142,7 @@ def create(
     builder = SparkSession.builder.appName(name).master(trying_again(master))
     for key, value in options.items():
         builder = builder.config(key, value)
-    with _stderr_into(log):
+    with _stderr_into(log), _ctrl_c_kept():
         return builder.getOrCreate()
 
 
@@ -179,6 +181,19 @@ def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> Spark
         conf=settings(pipeline, short=short),
         log=log,
     )
+
+
+@contextmanager
+def _ctrl_c_kept() -> Iterator[None]:
+    """PySpark has Ctrl-C cancel all jobs and interrupt the program; a run that has said otherwise stops behind its batch."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where nobody can set it
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
