@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ingest import __version__
-from ingest.cli import connector, flow, local, quarantine
+from ingest.cli import connector, flow, local, quarantine, recipe
 from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, err, out, print_json, quiet_libraries, say
 from ingest.model.errors import Exit
@@ -27,6 +27,7 @@ app.add_typer(local.app, name="local")
 app.add_typer(connector.app, name="connector")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(flow.app, name="flow")
+app.command()(recipe.recipe)
 
 
 @app.command()

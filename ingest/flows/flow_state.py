@@ -39,6 +39,9 @@ def held(session: SparkSession, folder: FlowFolder, limit: int) -> list[Operator
     checkpoint = folder.checkpoint(record)
     if not folder.files.names(f"checkpoint-{record.generation}/state"):
         return []
+    _ = (
+        session.streams.active
+    )  # makes what the reader asks for in a process that has streamed nothing yet
     found = []
     for row in session.read.format("state-metadata").load(checkpoint).collect():
         reader = session.read.format("statestore").option("operatorId", row.operatorId)

@@ -1,0 +1,104 @@
+"""What a recipe has: a folder, Spark, a screen."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from ingest.config.pipeline_file import Pipeline
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_query import FlowQuery
+from ingest.job import spark_session
+from ingest.lake.delta.commit import Committer, sibling
+from ingest.testing.lake import pipeline_at
+
+SETTINGS = {"spark.ui.showConsoleProgress": "false"}
+
+
+@dataclass
+class Stage:
+    """Of one recipe. ``spark`` is started when it is first asked for, and ended with the stage where that was here."""
+
+    folder: Path
+    console: Console
+    given: SparkSession | None = None
+    _made: SparkSession | None = None
+    _files: dict[Path, int] = field(default_factory=dict)
+
+    @property
+    def spark(self) -> SparkSession:
+        """Spark, on this machine."""
+        if self.given is not None:
+            return self.given
+        if self._made is None:
+            self.say("starting Spark …")
+            log = self.folder / "spark.log"
+            self._made = spark_session.create(
+                "ingest-recipe", master="local[2]", driver_memory="1g", conf=SETTINGS, log=log
+            )
+        return self._made
+
+    def say(self, text: RenderableType) -> None:
+        """A line, or a table, on the screen."""
+        self.console.print(text)
+
+    def put(self, folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A file of JSON more in a folder of the stage, behind those that are there: Spark goes by when files were changed."""
+        into = self.folder / folder
+        into.mkdir(parents=True, exist_ok=True)
+        number = self._files[into] = self._files.get(into, len(list(into.iterdir()))) + 1
+        part = into / f".{number}"
+        part.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+        os.utime(part, (1_700_000_000 + number, 1_700_000_000 + number))
+        part.rename(into / f"{number:05}.json")
+
+    def flows(self, **flows: Mapping[str, Any]) -> Pipeline:
+        """A pipeline of these flows alone, with its lake here."""
+        return pipeline_at(self.folder / "lake", "recipe", flows=flows)
+
+    def query(self, pipeline: Pipeline, flow: str, term: int = 1) -> FlowQuery:
+        """A flow in a session of its own, ready to start."""
+        folder, settings = FlowFolder(pipeline, flow), pipeline.flows[flow]
+        return FlowQuery(sibling(self.spark), folder, settings, Committer(term), self.say)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Of a Delta table below the lake; none where it is not there yet."""
+        path = self.folder / "lake" / name
+        if not (path / "_delta_log").exists():
+            return []
+        found = self.spark.read.format("delta").load(str(path)).collect()
+        return [row.asDict(recursive=True) for row in found]
+
+    def end(self) -> None:
+        """Stop what was started here."""
+        spark_session.end(self._made)
+
+
+@contextmanager
+def stage(folder: Path, console: Console) -> Iterator[Stage]:
+    """A stage in an empty folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Stage(folder, console)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def table(*columns: str, title: str = "") -> Table:
+    """An empty one, plain enough for a terminal."""
+    made = Table(*columns, title=title or None, title_justify="left", box=None, pad_edge=False)
+    made.title_style = "bold"
+    return made
+
+
+Show = Callable[[Stage], object]
