@@ -30,10 +30,11 @@ BENCHES = {
     "looks": "How long does a start look at the lake's tables?",
     "starts": "How long does Spark take to start?",
     "dedup": "What does each way to recognise re-sent changes cost?",
+    "flow_state": "Does what a flow keeps stay level over thousands of batches?",
     "soak": "Does it stay right under random kills? (A verdict, no figures.)",
 }
 """What each answers. The module has the same name."""
-WITHOUT_JSON = ("batches", "dedup", "soak")
+WITHOUT_JSON = ("batches", "dedup", "flow_state", "soak")
 """They print only. All others write their figures with ``--json FILE``."""
 
 

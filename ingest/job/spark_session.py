@@ -85,8 +85,13 @@ with it and 199 without; one that fetched 5,000 in the driver 18 and 13 (`bench.
 """
 
 
-SHARED = {"spark.scheduler.mode": "FAIR"}
-"""Where flows run beside the mirrors: tasks of each flow, and those of the mirrors, in turns, however many one has."""
+FLOWS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+}
+"""Where flows run beside the mirrors: tasks of each flow, and those of the mirrors, in turns, however many one has; and what a batch of
+a second leaves in a state store is cleared away before it comes to hundreds of files.
+"""
 
 _LATER = " ".join(
     f"-XX:Tier4{name}={10 * usual}"
@@ -167,8 +172,8 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     :data:`SHORT`.
     """
     local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
-    shared = SHARED if pipeline.flows else {}
-    return {**local, **shared, **(SHORT if short else {}), **pipeline.spark.conf}
+    flows = FLOWS if pipeline.flows else {}
+    return {**local, **flows, **(SHORT if short else {}), **pipeline.spark.conf}
 
 
 def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> SparkSession:
