@@ -109,11 +109,12 @@ def test_hostile_values_of_a_drawn_history_arrive(lake):
 
 def test_the_page_on_testing_runs_as_its_readers_would_run_it(tmp_path):
     page = (ROOT / "docs" / "testing.md").read_text()
-    conftest, worked, law, again, drawn = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    conftest, worked, law, flow, again, drawn = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len([line for line in worked.splitlines() if line]) <= 20
     more = "".join(f"    {line}\n" for line in [*law.splitlines(), *again.splitlines(), law])
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "test_revenue.py").write_text(worked + more)
+    (tmp_path / "test_flow.py").write_text(flow)
     (tmp_path / "test_drawn.py").write_text(drawn)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--rootdir", tmp_path]
     done = subprocess.run(
@@ -124,4 +125,4 @@ def test_the_page_on_testing_runs_as_its_readers_would_run_it(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert "3 passed" in done.stdout
