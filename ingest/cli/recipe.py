@@ -16,6 +16,7 @@ RECIPES = {
     "word-count": "words in windows of ten minutes, late data, a watermark: the three output modes side by side",
     "guarantees": "at most once, at least once, exactly once: the same input, the same kill, three counts",
     "scheduled": "a flow that cron runs: each run goes on where the last one ended",
+    "silence": "an alert where somebody falls silent: state of one's own with a timer, by transformWithState",
     "sources-and-sinks": "Spark's small sources and sinks, as they are used in tests",
 }
 """By name, what each shows. Its module is called the same, with `_`."""

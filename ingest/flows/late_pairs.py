@@ -30,9 +30,7 @@ _JUDGING: dict[str, Callable[[Any], Any] | None] = {
     "Deduplicate": lambda node: node.child().output(),
     "DeduplicateWithinWatermark": lambda node: node.child().output(),
     "Join": None,
-    "FlatMapGroupsWithState": lambda node: node.child().output(),
     "FlatMapGroupsInPandasWithState": lambda node: node.child().output(),
-    "TransformWithState": lambda node: node.child().output(),
     "TransformWithStateInPySpark": lambda node: node.child().output(),
 }
 """Operators that drop what is late, each with the columns among which it seeks the event time; of a join, those of each side."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,13 +20,11 @@ _KEEPING: dict[str, Callable[[Any], list[str]]] = {
         _plain(node.condition().toString()),
         *(_columns(side.output()) for side in spark_plans.each(node.children())),
     ],
-    "FlatMapGroupsWithState": lambda node: [_columns(node.groupingAttributes())],
     "FlatMapGroupsInPandasWithState": lambda node: [
         _columns(node.groupingAttributes()),
         _plain(node.stateType().simpleString()),
     ],
-    "TransformWithState": lambda node: [_columns(node.groupingAttributes())],
-    "TransformWithStateInPySpark": lambda node: [_columns(node.groupingAttributes())],
+    "TransformWithStateInPySpark": lambda node: [_grouping(node)],
     "GlobalLimit": lambda node: [_columns(node.output())],
 }
 """By the name of a node: what of it says how its state looks."""
@@ -54,10 +52,16 @@ def _streams(node: Any) -> bool:
 
 
 def _columns(expressions: Any) -> str:
-    return ", ".join(
-        f"{_plain(one.sql())} {one.dataType().simpleString()}"
-        for one in spark_plans.each(expressions)
-    )
+    return _listed(spark_plans.each(expressions))
+
+
+def _listed(expressions: Sequence[Any]) -> str:
+    return ", ".join(f"{_plain(one.sql())} {one.dataType().simpleString()}" for one in expressions)
+
+
+def _grouping(node: Any) -> str:
+    """Of a processor in Python: the columns that it is called for each value of, which come first."""
+    return _listed(spark_plans.each(node.child().output())[: node.groupingAttributesLen()])
 
 
 def _sums(node: Any) -> str:

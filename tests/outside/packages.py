@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-LOCK = ROOT / "requirements" / "readers.lock"
-PACKAGES = ROOT / ".venv" / "readers"
 
 
-def installed() -> Path:
-    """Their folder, once they are there."""
-    stamp = PACKAGES / LOCK.name
-    if not stamp.exists() or stamp.read_text() != LOCK.read_text():
+def installed(what: str = "readers") -> Path:
+    """The folder of a lock's packages, once they are there."""
+    lock, packages = ROOT / "requirements" / f"{what}.lock", ROOT / ".venv" / what
+    stamp = packages / lock.name
+    if not stamp.exists() or stamp.read_text() != lock.read_text():
         pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        to = ["--no-input", "--upgrade", "--target", str(PACKAGES)]
-        subprocess.run([*pip, *to, "--require-hashes", "-r", str(LOCK)], check=True)
-        stamp.write_text(LOCK.read_text())
-    return PACKAGES
+        to = ["--no-input", "--upgrade", "--target", str(packages)]
+        subprocess.run([*pip, *to, "--require-hashes", "-r", str(lock)], check=True)
+        stamp.write_text(lock.read_text())
+    return packages
 
 
 def answers(asks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
