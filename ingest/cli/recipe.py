@@ -15,6 +15,8 @@ from ingest.model.errors import IngestError
 RECIPES = {
     "word-count": "words in windows of ten minutes, late data, a watermark: the three output modes side by side",
     "guarantees": "at most once, at least once, exactly once: the same input, the same kill, three counts",
+    "unreliable": "a socket beside Kafka: the same words, and a query that fails with a batch in hand",
+    "one-table": "from MySQL's binlog to a Delta table in twenty lines: the pipeline as a library",
     "scheduled": "a flow that cron runs: each run goes on where the last one ended",
     "silence": "an alert where somebody falls silent: state of one's own with a timer, by transformWithState",
     "sources-and-sinks": "Spark's small sources and sinks, as they are used in tests",
@@ -44,8 +46,9 @@ def recipe(
     from ingest.recipes.stage import stage
 
     module = importlib.import_module(f"ingest.recipes.{name.replace('-', '_')}")
-    folder = (local.home_folder(home) / "recipes" / name).absolute()
+    root = local.home_folder(home)
+    folder = (root / "recipes" / name).absolute()
     shutil.rmtree(folder, ignore_errors=True)
-    with stage(folder, out) as made:
+    with stage(folder, out, root) as made:
         module.show(made)
     say(f"what it has written is in {folder}; docs/recipes/{name}.md says what you have seen")

@@ -19,6 +19,7 @@ from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.job import spark_session
 from ingest.lake.delta.commit import Committer, sibling
+from ingest.local.stack import Stack
 from ingest.testing.lake import pipeline_at
 
 SETTINGS = {"spark.ui.showConsoleProgress": "false"}
@@ -31,7 +32,11 @@ class Stage:
     folder: Path
     console: Console
     given: SparkSession | None = None
+    home: Path | None = None
+    """Where the embedded stack is, of a recipe that needs one; started with it where it does not run, and then ended with it."""
     _made: SparkSession | None = None
+    _stack: Stack | None = None
+    _started: bool = False
     _files: dict[Path, int] = field(default_factory=dict)
 
     @property
@@ -46,6 +51,23 @@ class Stage:
                 "ingest-recipe", master="local[2]", driver_memory="1g", conf=SETTINGS, log=log
             )
         return self._made
+
+    @property
+    def stack(self) -> Stack:
+        """A real MySQL, Kafka and Connect, which answer."""
+        if self._stack is None:
+            assert self.home is not None
+            self._stack = Stack.at(self.home)
+            self._started = (
+                not all(one.good for one in self._stack.status()) if self._stack.exists else True
+            )
+            self._stack.up({}, self.say)
+        return self._stack
+
+    @property
+    def broker(self) -> str:
+        """Of Kafka, its bootstrap servers."""
+        return self.stack.kafka().bootstrap_servers
 
     def say(self, text: RenderableType) -> None:
         """A line, or a table, on the screen."""
@@ -81,13 +103,15 @@ class Stage:
     def end(self) -> None:
         """Stop what was started here."""
         spark_session.end(self._made)
+        if self._stack is not None and self._started:
+            self._stack.down(self.say)
 
 
 @contextmanager
-def stage(folder: Path, console: Console) -> Iterator[Stage]:
-    """A stage in an empty folder."""
+def stage(folder: Path, console: Console, home: Path | None = None) -> Iterator[Stage]:
+    """A stage in an empty folder. ``home``: of the embedded stack."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = Stage(folder, console)
+    made = Stage(folder, console, home=home)
     try:
         yield made
     finally:
