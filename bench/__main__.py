@@ -30,6 +30,7 @@ BENCHES = {
     "looks": "How long does a start look at the lake's tables?",
     "starts": "How long does Spark take to start?",
     "dedup": "What does each way to recognise re-sent changes cost?",
+    "flow_price": "What do flows cost the mirrors beside them: none, a windowed one, one that fails?",
     "flow_state": "Does what a flow keeps stay level over thousands of batches?",
     "soak": "Does it stay right under random kills? (A verdict, no figures.)",
 }
