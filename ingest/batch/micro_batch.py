@@ -99,13 +99,7 @@ class Batches:
         self._reader = Reader(job)
         self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
-        self._maintenance = Maintenance(
-            pipeline.lake.path,
-            pipeline.lake.history_hours,
-            pipeline.lake.history_versions,
-            committer,
-            pipeline.name,
-        )
+        self._maintenance = Maintenance.of(pipeline, committer)
         self._settling = Settling(
             self,
             self._applier,

@@ -11,7 +11,7 @@ from ingest.flows.flow_record import FlowRecord, FlowStatus
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.names import flow_path, join
 
-_RECORD, _STATUS = "flow.json", "status.json"
+_RECORD, _STATUS, _IDENTITY = "flow.json", "status.json", "ingest.identity"
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,25 @@ class FlowFolder:
         if text is None:
             return None
         said = json.loads(text)
-        return FlowRecord(
-            said["generation"], said["checkpoint"], Fingerprint.from_json(said["fingerprint"])
+        fingerprint, tables = Fingerprint.from_json(said["fingerprint"]), tuple(said["tables"])
+        return FlowRecord(said["generation"], said["checkpoint"], fingerprint, tables)
+
+    def holds(self, record: FlowRecord) -> bool:
+        """Whether the checkpoint is the record's. Its id is inside it: without it Spark would number batches from 0 again, and each would
+        be taken for one that is there.
+        """
+        return (
+            self.files.read(f"checkpoint-{record.generation}/{_IDENTITY}") == record.checkpoint_id
         )
 
     def keep(self, record: FlowRecord) -> None:
-        """For good."""
+        """For good; its id inside its checkpoint first."""
+        self.files.write(f"checkpoint-{record.generation}/{_IDENTITY}", record.checkpoint_id)
         said = {
             "generation": record.generation,
             "checkpoint": record.checkpoint_id,
             "fingerprint": record.fingerprint.as_json(),
+            "tables": record.tables,
         }
         self.files.write(_RECORD, json.dumps(said, indent=1))
 

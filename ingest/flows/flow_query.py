@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -59,10 +59,8 @@ class FlowQuery:
         self.session.conf.set(POLICY, self.flow.watermarks)
         function = load(self.folder.name, self.flow)
         result = self.result(function)
-        record = self._record(fingerprint(self.flow, function, result))
-        sinks = Sinks(
-            self.folder.pipeline, self.folder.name, self.flow.mode, record, self.committer
-        )
+        record = self._record(fingerprint(self.flow, function, result), result)
+        sinks = self._sinks(record)
         if fence:
             self._fence(sinks)
         writer = (
@@ -86,25 +84,45 @@ class FlowQuery:
         }
         return function.of(self.session, given)
 
-    def _record(self, now: Fingerprint) -> FlowRecord:
-        """That of the checkpoint to go on from, or of a new one."""
-        before = self.folder.record()
-        if before is None:
-            record = FlowRecord.first(now)
-        else:
+    def _record(self, now: Fingerprint, result: DataFrame) -> FlowRecord:
+        """That of the checkpoint to go on from, or of a new one. Tables are made before it is kept which they are, so that one which is gone
+        later is known to have been there.
+        """
+        before, name = self.folder.record(), self.folder.name
+        record = FlowRecord.first(now) if before is None else before.going_on(now)
+        if before is not None:
             found = continuity(before.fingerprint, now)
-            if found.cannot and self.flow.on_change == "refuse":
-                raise _changed(self.folder.name, found.cannot)
-            if found.cannot:
-                self.say(f"flow {self.folder.name}: {found.cannot}; it begins again")
+            cannot = self._lost(before) or found.cannot
+            if cannot and self.flow.on_change == "refuse":
+                raise _changed(name, cannot)
+            if cannot:
+                self.say(f"flow {name}: {cannot}; it begins again")
                 record = before.begun_again(now)
-            else:
-                if found.changed:
-                    self.say(f"flow {self.folder.name}: {found.changed}")
-                record = before.going_on(now)
+            elif found.changed:
+                self.say(f"flow {name}: {found.changed}")
+        sinks = self._sinks(record)
+        wanted = [one for one in self.flow.sinks if one.delta]
+        for sink in wanted:
+            sinks.make(sink, self.session, result.schema)
+        record = replace(record, tables=tuple(one.name for one in wanted))
         if record != before:
             self.folder.keep(record)
         return record
+
+    def _lost(self, record: FlowRecord) -> str:
+        """What is gone that the flow cannot go on without; empty where nothing is."""
+        if not self.folder.holds(record):
+            return "its checkpoint is gone, or is another one"
+        sinks = self._sinks(record)
+        for sink in self.flow.sinks:
+            there = not sink.delta or SparkTable(self.session, sinks.path(sink)).exists()
+            if sink.name in record.tables and not there:
+                return f"its table {sink.delta} is gone"
+        return ""
+
+    def _sinks(self, record: FlowRecord) -> Sinks:
+        folder = self.folder
+        return Sinks(folder.pipeline, folder.name, self.flow.mode, record, self.committer)
 
     def _fence(self, sinks: Sinks) -> None:
         """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more."""
@@ -163,6 +181,6 @@ def _changed(name: str, why: str) -> IngestError:
         "E-FLOW-CHANGED",
         f"The flow {name!r} cannot go on from its checkpoint: {why}.",
         means="It was not started; its tables stay as they are, and the mirrors and all other flows go on.",
-        remedy="take the change back, or say `on_change: restart` of it: then it reads its inputs from where a new flow begins, and its "
+        remedy="take that back, or say `on_change: restart` of it: then it reads its inputs from where a new flow begins, and its "
         "Delta tables are written anew. Under another name both can be kept.",
     )

@@ -12,11 +12,14 @@ from ingest.flows.continuity import Fingerprint
 
 @dataclass(frozen=True)
 class FlowRecord:
-    """``generation``: how often the flow has begun, from 1: each has a checkpoint of its own, and an id that its commits carry."""
+    """``generation``: how often the flow has begun, from 1: each has a checkpoint of its own, and an id that its commits carry.
+    ``tables``: names of the sinks that are Delta tables and have been made.
+    """
 
     generation: int
     checkpoint_id: str
     fingerprint: Fingerprint
+    tables: tuple[str, ...] = ()
 
     def begun_again(self, fingerprint: Fingerprint) -> FlowRecord:
         """The next generation."""

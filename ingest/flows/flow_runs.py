@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -203,6 +203,36 @@ def failed(name: str, failure: Exception) -> IngestError:
         means="What it has written stays, and the batch in hand comes again with the next run.",
         remedy="mend what is named there, and run it again; it goes on from its checkpoint.",
     )
+
+
+def each_once(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    flows: Sequence[str],
+    say: Say,
+    stop: threading.Event,
+) -> None:
+    """Up to where their inputs end now, one after the other, whatever becomes of the ones before. Raises :class:`IngestError` at last,
+    where one failed.
+    """
+    failures = dict[str, IngestError]()
+    for name in flows:
+        if stop.is_set():
+            break
+        try:
+            FlowRun(spark, pipeline, name, say, stop).once()
+        except IngestError as failure:
+            failures[name] = failure
+    if len(failures) == 1:
+        raise next(iter(failures.values()))
+    if failures:
+        raise IngestError(
+            "E-FLOW-FAILED",
+            "Flows failed",
+            each=tuple(f"{name}: {failure.what}" for name, failure in failures.items()),
+            means="The mirrors, and all other flows, are up to date.",
+            remedy="mend what is named there, and run again; each goes on from its checkpoint.",
+        )
 
 
 @contextmanager

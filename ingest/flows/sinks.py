@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 from pyspark.sql.window import Window
 
 from ingest.config.flow_settings import FlowSink, Mode
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows.spark_plans import plain
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
@@ -78,13 +80,10 @@ class Sinks:
         """Exactly once: by the batch's number, which Delta keeps beside the rows."""
         rows, app = batch.rows, self.app_id(sink.name)
         table = SparkTable(rows.sparkSession, self.path(sink))
-        is_new = not table.exists()
-        if is_new:
-            self._create(table, rows)
-        elif table.property_of(FLOW_PROPERTY) != self._owner:
+        if table.property_of(FLOW_PROPERTY) != self._owner:
             raise _taken(self.flow, table.path)
         # What an earlier generation of the flow has left in it goes with this one's first batch.
-        begins = self.record.generation > 1 and not is_new and table.committed(app) is None
+        begins = self.record.generation > 1 and table.committed(app) is None
         if not (batch.count or begins or self.mode == "complete"):
             return
         identity = self.identity(app, batch.number)
@@ -100,9 +99,15 @@ class Sinks:
     def _owner(self) -> str:
         return f"{self.pipeline.name}/{self.flow}"
 
-    def _create(self, table: SparkTable, rows: DataFrame) -> None:
-        builder = DeltaTable.createIfNotExists(table.session).location(table.path)
-        builder = builder.addColumns(rows.schema).property(FLOW_PROPERTY, self._owner)
+    def make(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
+        """A Delta table, empty, where there is none. Raises :class:`IngestError` where somebody else's is there."""
+        table = SparkTable(session, self.path(sink))
+        if table.exists():
+            if table.property_of(FLOW_PROPERTY) != self._owner:
+                raise _taken(self.flow, table.path)
+            return
+        builder = DeltaTable.createIfNotExists(session).location(table.path)
+        builder = builder.addColumns(plain(columns)).property(FLOW_PROPERTY, self._owner)
         builder.execute()
         table.make_lasting(0)
 
@@ -129,7 +134,7 @@ class Sinks:
 def merge(table: SparkTable, keys: tuple[str, ...], rows: DataFrame) -> None:
     """Rows of these keys are as these are. NULL is a key like others."""
     same = " AND ".join(f"held.{quoted(key)} <=> now.{quoted(key)}" for key in keys)
-    merging = table.delta().alias("held").merge(rows.alias("now"), same)
+    merging = table.delta().alias("held").merge(rows.alias("now"), same).withSchemaEvolution()
     merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 

@@ -51,13 +51,17 @@ def as_frame(session: SparkSession, plan: Any) -> DataFrame:
     return DataFrame(frame, session)
 
 
+def plain(columns: StructType) -> StructType:
+    """Without what Spark notes beside columns."""
+    return StructType([StructField(one.name, one.dataType, one.nullable) for one in columns])
+
+
 def rows_alone(frame: DataFrame) -> DataFrame:
     """The same rows, behind a plan that says nothing of where they come from: not that it was a stream; not which column was its event
     time, which would get into a table's columns; and not that they are kept, which Delta's MERGE refuses to be shown.
     """
     session: Any = frame.sparkSession
-    plain = StructType([StructField(one.name, one.dataType, one.nullable) for one in frame.schema])
-    schema = session._jsparkSession.parseDataType(plain.json())
+    schema = session._jsparkSession.parseDataType(plain(frame.schema).json())
     rows = frame._jdf.queryExecution().toRdd()
     found = session._jsparkSession.internalCreateDataFrame(rows, schema, False)
     return DataFrame(found, frame.sparkSession)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows.flow_runs import FlowRun, beside
+from ingest.flows.flow_runs import beside, each_once
 from ingest.job import spark_session
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
@@ -168,8 +168,7 @@ class Run:
         flows = () if self.only_replay else tuple(self.pipeline.flows)
         if not flows or once:
             yield
-            for name in flows if not self._stop.is_set() else ():
-                FlowRun(spark, self.pipeline, name, self.say, self._stop).once()
+            each_once(spark, self.pipeline, flows, self.say, self._stop)
             return
         with beside(spark, self.pipeline, self.say) as runs:
             observer.flows = lambda: {one.name: one.status for one in runs}

@@ -9,14 +9,17 @@ nobody needed before its successor came.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from ingest.arrow import freed_memory
+from ingest.config.pipeline_file import Pipeline
+from ingest.flows.unread import first_unread
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
@@ -54,6 +57,15 @@ and two seconds for each look through them, where those of an hour take 0.2 GB a
 """
 
 
+def _hours_since(direct: DeltaRsTable, version: int) -> int:
+    """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files."""
+    commit = direct.folder / delta_log.commit_name(version)
+    try:
+        return math.ceil((time.time() - commit.stat().st_mtime) / 3600) + 1
+    except FileNotFoundError:
+        return 0
+
+
 @dataclass
 class _Known:
     """Of one table. ``merges``, ``rows``: of all MERGEs by the last look; ``cut_at``: the version at which its log
@@ -70,7 +82,8 @@ class _Known:
 @dataclass
 class Maintenance:
     """Of the tables of one lake in a local folder. ``hours``: how long versions stay readable; ``versions``: how
-    many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is.
+    many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
+    id of a change log, the lowest version that a flow has still to read.
     """
 
     lake: str
@@ -78,12 +91,20 @@ class Maintenance:
     versions: int
     committer: Committer
     pipeline: str
+    unread: Callable[[str, str], int | None] = lambda *_: None
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
     _forgot: float = 0.0
     """When old rows of the manifest were last looked for, by this job."""
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, committer: Committer) -> Maintenance:
+        """As the pipeline file says."""
+        lake, unread = pipeline.lake, partial(first_unread, pipeline)
+        hours, versions = lake.history_hours, lake.history_versions
+        return cls(lake.path, hours, versions, committer, pipeline.name, unread)
 
     def done(self) -> tuple[Upkeep, ...]:
         """What was done since this was asked last."""
@@ -212,9 +233,18 @@ class Maintenance:
         return delta_log.cut(direct.folder, versions) > 0
 
     def _kept(self, direct: DeltaRsTable) -> tuple[int, int]:
-        """Hours that a table's versions stay readable, and how many do at most."""
-        of_manifest = direct.path == manifest_path(self.lake)
-        return _OF_MANIFEST if of_manifest else (self.hours, self.versions)
+        """Hours that a table's versions stay readable, and how many do at most. What a flow has still to read of a change log stays, however
+        far it is behind.
+        """
+        if direct.path == manifest_path(self.lake):
+            return _OF_MANIFEST
+        hours, versions = self.hours, self.versions
+        if LOG_PROPERTY in direct.state.configuration:
+            first = self.unread(direct.path, direct.id())
+            if first is not None and first <= direct.state.version:
+                versions = max(versions, direct.state.version - first + 1)
+                hours = max(hours, _hours_since(direct, first))
+        return hours, versions
 
     @cached_property
     def _vacuumed(self) -> dict[str, float]:

@@ -1,7 +1,12 @@
 """A flow as a job: each batch once in its tables, whatever dies; changed functions; sinks that are not its own."""
 
 import json
+import os
+import shutil
 import threading
+import time
+from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -10,8 +15,12 @@ from ingest.flows import flow_query, flow_runs
 from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_runs import FlowRun
 from ingest.flows.sinks import Batch, Sinks
+from ingest.flows.unread import first_unread
 from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.delta_rs_table import within_reach
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
+from ingest.maintenance.schedule import Maintenance
 from ingest.model.errors import IngestError
 from ingest.model.failpoints import OF_FLOWS
 from ingest.testing.frames import assert_rows
@@ -122,6 +131,46 @@ def test_one_that_may_begin_again_reads_all_and_writes_its_table_anew(spark, tmp
     flow.put(words((at(5), "cat")))
     flow.run()
     assert flow.rows() == [{"word": "cat", "count": 3}]
+
+
+@pytest.mark.parametrize("gone", ["out", "_ingest/flows/f/checkpoint-1"])
+def test_without_its_table_or_its_checkpoint_it_does_not_go_on_as_if_nothing_had_been(
+    spark, tmp_path, gone
+):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    shutil.rmtree(tmp_path / "lake" / gone)
+    flow.put(words((at(2), "dog")))
+    with pytest.raises(IngestError, match=r"(its table out|its checkpoint) is gone"):
+        flow.run()
+    flow.change(EACH, on_change="restart")
+    flow.run()
+    assert sorted(row["word"] for row in flow.rows()) == ["CAT", "DOG"]
+
+
+def test_a_column_more_of_the_result_is_one_of_the_table(spark, tmp_path):
+    sinks = [{"delta": "out", "keys": ["word"]}, {"delta": "more"}]
+    flow = OneFlow(spark, tmp_path, "SELECT word FROM words", mode="update", sinks=sinks[:1])
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    sinks[1]["keys"] = ["word"]
+    flow.change("SELECT word, length(word) n FROM words", mode="update", sinks=sinks)
+    flow.put(words((at(2), "owl")))
+    flow.run()
+    assert {(row["word"], row["n"]) for row in flow.rows()} == {("cat", None), ("owl", 3)}
+    assert flow.rows("more") == [{"word": "owl", "n": 3}], "one that is added gets what comes"
+
+
+def test_of_several_flows_that_end_each_is_run_whatever_becomes_of_the_others(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    good = flow.pipeline.flows["f"]
+    bad = good.model_copy(update={"sql": str(tmp_path / "none.sql")})
+    both = flow.pipeline.model_copy(update={"flows": {"bad": bad, "f": good}})
+    with pytest.raises(IngestError, match=r"none.sql cannot be read"):
+        flow_runs.each_once(spark, both, ["bad", "f"], flow.said.append, threading.Event())
+    assert [row["word"] for row in flow.rows()] == ["CAT"]
 
 
 def test_a_table_that_is_not_the_flow_s_is_not_touched(spark, tmp_path):
@@ -248,6 +297,36 @@ def test_a_flow_reads_a_change_log_and_goes_on_over_a_new_column(logged, spark, 
         ],
     )
     assert "failed" not in " ".join(flow.said)
+
+
+def test_upkeep_of_a_log_keeps_what_the_slowest_flow_has_still_to_read(logged, spark, tmp_path):
+    source, lake = Source(), logged()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+    lake.follow(source)
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.change("SELECT after.id id FROM words", inputs={"words": {"change_log": "d.t"}})
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    path = lake.pipeline.change_log_path(table.name)
+    direct = within_reach(SparkTable(spark, path), str(lake.path), lake.term)
+    keeps = Maintenance.of(flow.pipeline, Committer(lake.term))
+    direct.version()
+    assert keeps._kept(direct) == (168, 10_000), (
+        "a flow that has not begun begins with what there is"
+    )
+    flow.run()
+    read = direct.version()
+    for number in range(2, 6):
+        table.insert(id=number)
+        lake.follow(source)
+    assert first_unread(flow.pipeline, path, direct.id()) == read + 1
+    assert direct.version() == read + 4
+    commit = Path(path) / "_delta_log" / f"{read + 1:020}.json"
+    long_ago = time.time() - 300 * 3600
+    os.utime(commit, (long_ago, long_ago))
+    few = replace(keeps, versions=2)
+    assert few._kept(direct) == (302, 4)
+    flow.run()
+    assert few._kept(direct) == (168, 2), "it has caught up"
 
 
 def test_a_flow_whose_log_is_not_there_yet_waits_for_it(logged, spark, tmp_path):
