@@ -76,6 +76,7 @@ soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill mat
 	@INGEST_LANE=spark INGEST_MERGE_ENGINE=spark $(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills-on-spark.jsonl
 	@$(BIN)/python -m tests.power.matrix
 	@$(BIN)/python -m tests.outside.filters --draws 50
+	@$(BIN)/python -m tests.spark.flows.lateness --seeds 50 --events 200000
 	@$(BIN)/python -m bench soak
 
 relock: $(READY) ## write the locks again after a change of versions
