@@ -17,6 +17,14 @@ Mode = Literal["append", "update", "complete"]
 """Spark's output modes: what of the result a batch brings. The rows that are final; those that have changed; all of them."""
 
 
+def _beside(value: str | None, info: ValidationInfo) -> str | None:
+    """A path beside the pipeline file, unless it is a URI."""
+    folder = (info.context or {}).get("folder")
+    if not value or folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value):
+        return value
+    return str(Path(folder) / value)
+
+
 class FlowInput(Settings):
     """Where rows come from. Exactly one of `change_log`, `kafka` and `files`."""
 
@@ -48,6 +56,11 @@ class FlowInput(Settings):
     at_once: int | None = Field(
         None, ge=1, description="Files, or records of Kafka, of a batch at most."
     )
+
+    @field_validator("files")
+    @classmethod
+    def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return _beside(value, info)
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> FlowInput:
@@ -101,6 +114,11 @@ class FlowSink(Settings):
     )
     format: Literal["json", "csv", "parquet"] = Field("parquet", description="Of the files.")
     console: bool = Field(default=False, description="Prints each batch.")
+
+    @field_validator("files")
+    @classmethod
+    def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return _beside(value, info)
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> FlowSink:
@@ -165,8 +183,7 @@ class Flow(Settings):
     @field_validator("python", "sql")
     @classmethod
     def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
-        folder = (info.context or {}).get("folder")
-        return str(Path(folder) / value) if value and folder else value
+        return _beside(value, info)
 
     @field_validator("inputs")
     @classmethod
@@ -203,8 +220,8 @@ def named_plainly(flows: dict[str, Flow]) -> dict[str, Flow]:
                 f"{name!r}: 1 to 48 lower-case letters, digits, `-` and `_`, beginning with a letter"
             )
         for sink in flow.sinks:
-            if sink.delta:
-                if sink.delta in written:
-                    raise ValueError(f"{name} and {written[sink.delta]} both write {sink.delta}")
-                written[sink.delta] = name
+            place = sink.delta or sink.files
+            if place and sink.name in written:
+                raise ValueError(f"{name} and {written[sink.name]} both write {place}")
+            written |= {sink.name: name} if place else {}
     return flows

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from ingest.config.flow_settings import Flow
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a flow was when its checkpoint was made, or went on. ``inputs``: name and place, in order; ``state``: of its query
+    """What a flow was when its checkpoint was made, or went on. ``inputs``: name and place, in the order in which Spark numbers them; ``state``: of its query
     (``state_shape``); ``plan``: a digest of the whole query; ``function``: of its source.
     """
 
@@ -33,9 +32,10 @@ class Fingerprint:
         return cls(inputs, said["mode"], tuple(said["state"]), said["plan"], said["function"])
 
 
-def inputs_of(flow: Flow) -> tuple[tuple[str, str], ...]:
-    """In the order in which Spark numbers them, which is that of their first use; so they are told by name."""
-    return tuple(sorted((name, one.place) for name, one in flow.inputs.items()))
+def inputs_of(flow: Flow, sources: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """``sources``: names of inputs, as Spark numbers them (``state_shape.sources``). One that is not known by name stands for itself."""
+    places = {name: one.place for name, one in flow.inputs.items()}
+    return tuple((name, places.get(name, "")) for name in sources)
 
 
 @dataclass(frozen=True)
@@ -70,4 +70,4 @@ def continuity(before: Fingerprint, now: Fingerprint) -> Continuity:
 
 
 def _listed(one: Fingerprint) -> str:
-    return json.dumps(dict(one.inputs))
+    return ", ".join(f"{name} ({place})" if place else name for name, place in one.inputs)

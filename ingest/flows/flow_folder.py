@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.continuity import Fingerprint
 from ingest.flows.flow_record import FlowRecord, FlowStatus
+from ingest.lake.files import durability
+from ingest.lake.files.location import local_folder
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.names import flow_path, join
 
+_CHECKPOINT = "checkpoint-"
 _RECORD, _STATUS, _IDENTITY = "flow.json", "status.json", "ingest.identity"
 
 
@@ -43,7 +46,7 @@ class FlowFolder:
 
     def checkpoint(self, record: FlowRecord) -> str:
         """Spark's own."""
-        return join(self.path, f"checkpoint-{record.generation}")
+        return join(self.path, f"{_CHECKPOINT}{record.generation}")
 
     def record(self) -> FlowRecord | None:
         """None where the flow has never begun."""
@@ -54,17 +57,34 @@ class FlowFolder:
         fingerprint, tables = Fingerprint.from_json(said["fingerprint"]), tuple(said["tables"])
         return FlowRecord(said["generation"], said["checkpoint"], fingerprint, tables)
 
+    def generations(self) -> int:
+        """The highest number of a checkpoint that is there, whether there is a record or not; 0 for none."""
+        named = (name.removeprefix(_CHECKPOINT) for name in self.files.names(""))
+        return max((int(one) for one in named if one.isdigit()), default=0)
+
+    def logged(self, record: FlowRecord) -> int:
+        """The newest batch that Spark has planned; -1 before the first."""
+        names = self.files.names(f"{_CHECKPOINT}{record.generation}/offsets")
+        return max((int(one) for one in names if one.isdigit()), default=-1)
+
+    def make_lasting(self, record: FlowRecord, number: int) -> None:
+        """What a batch is made of outlasts a power cut, before anything is written of it: were it planned anew with other rows, its
+        number would be taken for written.
+        """
+        place = local_folder(self.checkpoint(record))
+        if place is not None:
+            durability.files([place / "offsets" / str(number)])
+
     def holds(self, record: FlowRecord) -> bool:
         """Whether the checkpoint is the record's. Its id is inside it: without it Spark would number batches from 0 again, and each would
         be taken for one that is there.
         """
-        return (
-            self.files.read(f"checkpoint-{record.generation}/{_IDENTITY}") == record.checkpoint_id
-        )
+        said = self.files.read(f"{_CHECKPOINT}{record.generation}/{_IDENTITY}")
+        return said == record.checkpoint_id
 
     def keep(self, record: FlowRecord) -> None:
         """For good; its id inside its checkpoint first."""
-        self.files.write(f"checkpoint-{record.generation}/{_IDENTITY}", record.checkpoint_id)
+        self.files.write(f"{_CHECKPOINT}{record.generation}/{_IDENTITY}", record.checkpoint_id)
         said = {
             "generation": record.generation,
             "checkpoint": record.checkpoint_id,

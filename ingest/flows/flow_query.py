@@ -8,8 +8,8 @@ notes the batch as done behind that.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,7 +27,12 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
-from ingest.model.names import Role
+from ingest.model.names import Role, join
+
+
+class StoppingError(Exception):
+    """A batch would begin while the flow ends: nothing of it is done, it comes again."""
+
 
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -35,7 +40,7 @@ POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 @dataclass
 class FlowQuery:
     """One run of a flow, in a session of its own. ``failure``: what a batch raised, since Spark would hand it on as the text of a Python
-    traceback; ``late``: pairs that were dropped.
+    traceback; ``stopping``: whether no batch is to begin any more; ``busy``: one is in hand; ``generation``: that it runs in.
     """
 
     session: SparkSession
@@ -44,25 +49,23 @@ class FlowQuery:
     committer: Committer
     say: Callable[[str], None]
     failure: Exception | None = None
-    late: int = 0
-    query: StreamingQuery | None = field(default=None)
+    stopping: Callable[[], bool] = lambda: False
+    query: StreamingQuery | None = None
+    generation: int = 0
+    busy: bool = False
 
     @property
     def name(self) -> str:
         """Of the query."""
         return f"flow-{self.folder.pipeline.name}-{self.folder.name}"
 
-    def start(self, *, once: bool = False, fence: bool = False) -> StreamingQuery:
-        """Begin, or go on. ``once``: up to where the inputs end now; ``fence``: whoever ran it before may still be alive. Raises
-        :class:`IngestError` where it cannot be.
-        """
-        self.session.conf.set(POLICY, self.flow.watermarks)
+    def start(self, *, once: bool = False) -> StreamingQuery:
+        """Begin, or go on. ``once``: up to where the inputs end now. Raises :class:`IngestError` where it cannot be."""
         function = load(self.folder.name, self.flow)
-        result = self.result(function)
-        record = self._record(fingerprint(self.flow, function, result), result)
+        result, now = self.made(function)
+        record = self._record(now, result)
         sinks = self._sinks(record)
-        if fence:
-            self._fence(sinks)
+        self.generation = record.generation
         writer = (
             result.writeStream.queryName(self.name)
             .outputMode(self.flow.mode)
@@ -76,30 +79,56 @@ class FlowQuery:
         self.query = writer.start()
         return self.query
 
-    def result(self, function: FlowFunction, *, streams: bool = True) -> DataFrame:
-        """What the function makes of the inputs."""
+    def fence(self) -> None:
+        """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more. Before anything else is done, by what
+        the flow itself has noted: its function may not even load.
+        """
+        record = self.folder.record()
+        if record is None:
+            return
+        sinks, lake = self._sinks(record), self.folder.pipeline.lake.path
+        for name in record.tables:
+            table = SparkTable(self.session, join(lake, name.removeprefix("delta:")))
+            if table.exists() and sinks.owns(table):
+                self.committer.fence(table, sinks.app_id(name), sinks.app_id(name, Role.LATE))
+        late = SparkTable(self.session, self.folder.late)
+        if late.exists():
+            self.committer.fence(late, sinks.app_id("late", Role.LATE))
+
+    def made(
+        self, function: FlowFunction, *, streams: bool = True
+    ) -> tuple[DataFrame, Fingerprint]:
+        """What the function makes of the inputs, and what a flow of it is."""
+        self.session.conf.set(POLICY, self.flow.watermarks)
         given = {
             name: inputs.frame(self.session, self.folder.pipeline, one, streams=streams)
             for name, one in self.flow.inputs.items()
         }
-        return function.of(self.session, given)
+        result = function.of(self.session, given)
+        return result, fingerprint(self.flow, function, result, given)
+
+    def cannot(self, before: FlowRecord, now: Fingerprint) -> str:
+        """Why a flow cannot go on from its checkpoint; empty where it can."""
+        return self._lost(before) or continuity(before.fingerprint, now).cannot
 
     def _record(self, now: Fingerprint, result: DataFrame) -> FlowRecord:
         """That of the checkpoint to go on from, or of a new one. Tables are made before it is kept which they are, so that one which is gone
         later is known to have been there.
         """
-        before, name = self.folder.record(), self.folder.name
-        record = FlowRecord.first(now) if before is None else before.going_on(now)
+        before, name, old = self.folder.record(), self.folder.name, self.folder.generations()
         if before is not None:
-            found = continuity(before.fingerprint, now)
-            cannot = self._lost(before) or found.cannot
-            if cannot and self.flow.on_change == "refuse":
-                raise _changed(name, cannot)
-            if cannot:
-                self.say(f"flow {name}: {cannot}; it begins again")
-                record = before.begun_again(now)
-            elif found.changed:
-                self.say(f"flow {name}: {found.changed}")
+            cannot, record = self.cannot(before, now), before.going_on(now)
+            changed = continuity(before.fingerprint, now).changed
+        else:
+            cannot = "what it was is gone (flow.json), and a checkpoint is there" if old else ""
+            changed, record = "", FlowRecord.first(now)
+        if cannot and self.flow.on_change == "refuse":
+            raise refused(name, cannot)
+        if cannot:
+            self.say(f"flow {name}: {cannot}; it begins again")
+            record = FlowRecord.first(now, max(old, before.generation if before else 0))
+        elif changed:
+            self.say(f"flow {name}: {changed}")
         sinks = self._sinks(record)
         wanted = [one for one in self.flow.sinks if one.delta]
         for sink in wanted:
@@ -113,35 +142,37 @@ class FlowQuery:
         """What is gone that the flow cannot go on without; empty where nothing is."""
         if not self.folder.holds(record):
             return "its checkpoint is gone, or is another one"
-        sinks = self._sinks(record)
+        sinks, logged = self._sinks(record), self.folder.logged(record)
         for sink in self.flow.sinks:
-            there = not sink.delta or SparkTable(self.session, sinks.path(sink)).exists()
-            if sink.name in record.tables and not there:
+            if not sink.delta or sink.name not in record.tables:
+                continue
+            table = SparkTable(self.session, sinks.path(sink))
+            if not table.exists():
                 return f"its table {sink.delta} is gone"
+            if sinks.reached(table, sink.name) > logged + 1:
+                return f"its checkpoint is older than its table {sink.delta}"
         return ""
 
     def _sinks(self, record: FlowRecord) -> Sinks:
         folder = self.folder
         return Sinks(folder.pipeline, folder.name, self.flow.mode, record, self.committer)
 
-    def _fence(self, sinks: Sinks) -> None:
-        """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more."""
-        tables = [(sinks.path(one), sinks.app_id(one.name)) for one in self.flow.sinks if one.delta]
-        for path, app in [*tables, (self.folder.late, sinks.app_id("late", Role.LATE))]:
-            table = SparkTable(self.session, path)
-            if table.exists():
-                self.committer.fence(table, app)
-
     def _guarded(self, sinks: Sinks, rows: DataFrame, number: int) -> None:
+        if self.stopping():
+            raise StoppingError
+        self.busy = True
         try:
             self._apply(sinks, rows, number)
         except Exception as failure:
             self.failure = self.failure or failure
             raise
+        finally:
+            self.busy = False
 
     def _apply(self, sinks: Sinks, rows: DataFrame, number: int) -> None:
         self.committer.refuse_lost()
         reached("flow_started", number, self.folder.name)
+        self.folder.make_lasting(sinks.record, number)
         kept = rows.persist()
         try:
             count = kept.count()
@@ -170,13 +201,17 @@ class FlowQuery:
         sinks.append_late(self.folder.late, late_pairs.LATE, pairs, number)
 
 
-def fingerprint(flow: Flow, function: FlowFunction, result: DataFrame) -> Fingerprint:
-    """Of a flow as it is now."""
+def fingerprint(
+    flow: Flow, function: FlowFunction, result: DataFrame, given: Mapping[str, DataFrame]
+) -> Fingerprint:
+    """Of a flow as it is now. ``given``: its inputs."""
     plan = hashlib.sha256(state_shape.plan_text(result).encode()).hexdigest()[:16]
-    return Fingerprint(inputs_of(flow), flow.mode, state_shape.shape(result), plan, function.digest)
+    reads = inputs_of(flow, state_shape.sources(result, given))
+    return Fingerprint(reads, flow.mode, state_shape.shape(result, given), plan, function.digest)
 
 
-def _changed(name: str, why: str) -> IngestError:
+def refused(name: str, why: str) -> IngestError:
+    """A flow that cannot go on from its checkpoint."""
     return IngestError(
         "E-FLOW-CHANGED",
         f"The flow {name!r} cannot go on from its checkpoint: {why}.",

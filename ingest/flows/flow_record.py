@@ -21,18 +21,14 @@ class FlowRecord:
     fingerprint: Fingerprint
     tables: tuple[str, ...] = ()
 
-    def begun_again(self, fingerprint: Fingerprint) -> FlowRecord:
-        """The next generation."""
-        return FlowRecord(self.generation + 1, _id(), fingerprint)
-
     def going_on(self, fingerprint: Fingerprint) -> FlowRecord:
         """The same checkpoint, of a flow that was changed."""
         return replace(self, fingerprint=fingerprint)
 
     @classmethod
-    def first(cls, fingerprint: Fingerprint) -> FlowRecord:
-        """Of a new flow."""
-        return cls(1, _id(), fingerprint)
+    def first(cls, fingerprint: Fingerprint, before: int = 0) -> FlowRecord:
+        """Of a flow that begins, behind so many generations."""
+        return cls(before + 1, _id(), fingerprint)
 
 
 def _id() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,12 +20,14 @@ from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_record import FlowStatus
 from ingest.lake.delta.commit import Committer, sibling
-from ingest.lake.files.lease import Lease, Term
+from ingest.lake.files.lease import Lease, LeaseLostError, Term
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import IngestError
 
 LONGEST_PAUSE = 60.0
 """Seconds before a flow that fails again and again is tried once more."""
+_NOT_NOW = ("E-LEASE-HELD", "E-FLOW-INPUT")
+"""Codes of what is no failure of a run that drains all flows: another process runs one; a table has not changed yet, so it has no log."""
 _AT_ONCE = ("SCHEMA_CHANGED", "DELTA_SCHEMA_CHANGED")
 """In the text of a failure behind which a new start goes on: an input has a column more."""
 PAUSE = 1.0
@@ -45,64 +48,81 @@ class FlowRun:
     say: Say
     stop: threading.Event
     status: FlowStatus = field(default_factory=FlowStatus)
+    gives_up: Callable[[BaseException], bool] = lambda _: False
+    """Of a failure behind which this process can go on with nothing."""
+    _generation: int = 0
+    _unfenced: bool = False
 
     def __post_init__(self) -> None:
         self.folder = FlowFolder(self.pipeline, self.name)
         self._session = sibling(self.spark)
 
     def until_stopped(self) -> None:
-        """Run it, and again whenever it ends unasked. Waits while another process does. Raises nothing."""
-        pause = PAUSE
+        """Run it, and again whenever it ends unasked. Waits while another process does. Raises nothing but what ``gives_up`` says."""
         while not self.stop.is_set():
             try:
                 with self._held(standby=True) as term:
-                    if term is not None:
-                        self._stream(term)
-            except Exception as failure:  # noqa: BLE001 (whatever it is, the mirrors go on)
+                    self._again_and_again(term)
+            except LeaseLostError as lost:
+                self.say(f"flow {self.name}: {lost.what}")
+            except Exception as failure:
+                if self.gives_up(failure):
+                    raise
+                if not self.stop.is_set():
+                    self._failed(failure, quietly=False, pause=LONGEST_PAUSE)
+                    self.stop.wait(LONGEST_PAUSE)
+
+    def _again_and_again(self, term: Term | None) -> None:
+        """Under one term, so that a fence that could not be set is set by the next try."""
+        pause = PAUSE
+        while term is not None and not self.stop.is_set():
+            before = self.status.batch
+            try:
+                self._stream(term)
+            except LeaseLostError:
+                raise
+            except Exception as failure:
+                if self.gives_up(failure):
+                    raise
                 if self.stop.is_set():
                     break
-                went_on = self.status.state == "runs" and self.status.batch >= 0
                 at_once = any(word in str(failure) for word in _AT_ONCE)
+                went_on = self.status.batch > before
                 pause = PAUSE if went_on or at_once else min(pause * 2, LONGEST_PAUSE)
                 self._failed(failure, quietly=at_once, pause=pause)
                 self.stop.wait(0.1 if at_once else pause)
-        self._note(state="ended")
+        if term is not None:
+            self._note(state="ended")
 
     def once(self) -> None:
         """Up to where the inputs end now. Raises :class:`IngestError` where that cannot be."""
-        tries, done = 0, -2
+        tries = 0
         with self._held(standby=False) as term:
-            while term is not None:
+            while term is not None and not self.stop.is_set():
+                before = self.status.batch
                 try:
                     self._stream(term, once=True)
                     break
-                except IngestError as failure:
-                    if not failure.may_pass:
-                        raise
-                    tries = self._count(tries, done)
-                    if tries >= _TRIES:
-                        raise
                 except Exception as failure:
-                    tries = self._count(tries, done)
-                    if tries >= _TRIES:
-                        raise failed(self.name, failure) from failure
-                done = self.status.batch
-                if self.stop.wait(PAUSE):
-                    break
-        self._note(state="ended")
-
-    def _count(self, tries: int, done: int) -> int:
-        return 1 if self.status.batch > done and tries else tries + 1
+                    tries = 1 if self.status.batch > before else tries + 1
+                    known = isinstance(failure, IngestError)
+                    lasting = isinstance(failure, IngestError) and not failure.may_pass
+                    if lasting or tries >= _TRIES:
+                        self._note(state="failed", error=in_a_sentence(failure))
+                        raise failure if known else failed(self.name, failure) from failure
+                self.stop.wait(PAUSE)
+            if term is not None:
+                self._note(state="ended")
 
     @contextmanager
     def _held(self, *, standby: bool) -> Iterator[Term | None]:
         """Under the flow's lease. None where it is to stop before it is had."""
-        self._note(state="waits")
+        self.status = replace(self.status, state="waits")
         lease = Lease(
             files_at(self.folder.lease), lambda said: self.say(f"flow {self.name}: {said}")
         )
         term = lease.acquire(standby=standby, stop=self.stop)
-        self._refuse_lost = lease.refuse_lost
+        self._refuse_lost, self._unfenced = lease.refuse_lost, term is not None and term.fence
         try:
             yield term
         finally:
@@ -111,13 +131,17 @@ class FlowRun:
     def _stream(self, term: Term, *, once: bool = False) -> None:
         """Until it is to stop, or ends. Raises why it ended unasked."""
         committer = Committer(term.number, self._refuse_lost)
-        flow = FlowQuery(
-            self._session, self.folder, self.pipeline.flows[self.name], committer, self.say
-        )
+        settings = self.pipeline.flows[self.name]
+        flow = FlowQuery(self._session, self.folder, settings, committer, self.say)
+        flow.stopping = self.stop.is_set
+        if self._unfenced:
+            flow.fence()
+            self._unfenced = False
         # Spark shares its tasks out by pools; a thread's queries are in that which it names (spark.scheduler.mode).
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"flow-{self.name}")
-        query = flow.start(once=once, fence=term.fence)
-        self._note(state="runs", batch=self.status.batch, error="")
+        query = flow.start(once=once)
+        begins, self._generation = flow.generation != self._generation, flow.generation
+        self._note(state="runs", error="", **({"batch": -1} if begins else {}))
         try:
             self._watch(query, flow)
         finally:
@@ -129,11 +153,15 @@ class FlowRun:
             while not query.awaitTermination(1):
                 self._progress(query)
                 if self.stop.is_set():
+                    while flow.busy and query.isActive:  # no other begins any more
+                        time.sleep(0.05)
+                    self._progress(query)
                     query.stop()
                     return
             self._progress(query)
         except StreamingQueryException as failure:
-            raise flow.failure or failure from None
+            if not self.stop.is_set():
+                raise flow.failure or failure from None
 
     def _progress(self, query: StreamingQuery) -> None:
         """What Spark tells of its newest batches, once each."""
@@ -222,7 +250,10 @@ def each_once(
         try:
             FlowRun(spark, pipeline, name, say, stop).once()
         except IngestError as failure:
-            failures[name] = failure
+            if failure.code in _NOT_NOW:
+                say(f"flow {name}: {failure.what}")
+            else:
+                failures[name] = failure
     if len(failures) == 1:
         raise next(iter(failures.values()))
     if failures:

@@ -87,6 +87,8 @@ def _files(session: SparkSession, given: FlowInput, *, streams: bool) -> DataFra
     reader = session.readStream if streams else session.read
     if given.columns:
         reader = reader.schema(given.columns)
+    if streams:  # else a file that was changed a week before the newest one would never be read
+        reader = reader.option("maxFileAge", "36500d")
     if streams and given.at_once:
         reader = reader.option("maxFilesPerTrigger", given.at_once)
     return reader.format(given.format).load(given.files)

@@ -14,12 +14,13 @@ from pyspark.sql import functions as F
 from ingest.config.flow_settings import FlowSink
 from ingest.flows import spark_plans
 from ingest.flows.flow_function import load
-from ingest.flows.flow_query import FlowQuery
-from ingest.flows.sinks import merge
-from ingest.lake.delta.commit import Committer, Identity
+from ingest.flows.flow_query import FlowQuery, refused
+from ingest.flows.flow_record import FlowRecord
+from ingest.flows.sinks import Sinks, merge
+from ingest.lake.delta.commit import Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import Exit, IngestError
-from ingest.model.names import FLOW_PROPERTY, Role, app_id, join
+from ingest.model.names import Role
 
 WINDOW = "window"
 """The column of a result by which its rows are found that a late event belongs to."""
@@ -34,45 +35,49 @@ class Applied:
 
 
 def late_rows(flow: FlowQuery) -> DataFrame | None:
-    """All that came late (``late_pairs.LATE``). None where nothing ever did."""
-    table = SparkTable(flow.session, flow.folder.late)
-    return table.frame() if table.exists() else None
+    """All that came late (``late_pairs.LATE``) since the flow has begun. None where nothing ever did."""
+    table, record = SparkTable(flow.session, flow.folder.late), flow.folder.record()
+    if record is None or not table.exists():
+        return None
+    return table.frame().filter(F.col("checkpoint") == record.checkpoint_id)
 
 
 def apply(flow: FlowQuery) -> Applied:
-    """Raises :class:`IngestError` where the flow's result does not say which of its rows a late event belongs to, or an input no
-    longer holds all that it had.
+    """Raises :class:`IngestError` where the flow's result does not say which of its rows a late event belongs to, or an input does not
+    hold all that the flow has read, from its beginning.
     """
-    late = late_rows(flow)
-    if late is None:
+    late, record = late_rows(flow), flow.folder.record()
+    if late is None or record is None:
         return Applied(0, 0)
+    function = load(flow.folder.name, flow.flow)
+    _, now = flow.made(function)
+    if cannot := flow.cannot(record, now):
+        raise refused(flow.folder.name, cannot)
     tables = [one for one in flow.flow.sinks if one.delta]
     windows = late.filter(F.col(WINDOW).isNotNull()).select(WINDOW).distinct()
     many = windows.count()
-    result = flow.result(load(flow.folder.name, flow.flow), streams=False)
+    result, _ = flow.made(function, streams=False)
     _refuse_unfit(flow, result, tables)
+    if not many:
+        return Applied(0, 0)
     anew = result.join(F.broadcast(windows), WINDOW, "left_semi").select(*result.columns).persist()
     try:
-        rows = anew.count()
-        version = SparkTable(flow.session, flow.folder.late).version()
-        for sink in tables:
-            _merge(flow, sink, spark_plans.rows_alone(anew), version)
+        rows, version = anew.count(), SparkTable(flow.session, flow.folder.late).version()
+        done = [_merge(flow, record, one, spark_plans.rows_alone(anew), version) for one in tables]
     finally:
         anew.unpersist()
-    return Applied(many, rows)
+    return Applied(many, rows) if any(done) else Applied(0, 0)
 
 
-def _merge(flow: FlowQuery, sink: FlowSink, rows: DataFrame, version: int) -> None:
-    """Under an identity of its own, by the version of the late table that it is of."""
-    pipeline, name = flow.folder.pipeline, flow.folder.name
-    table = SparkTable(flow.session, join(pipeline.lake.path, sink.delta or ""))
-    if not table.exists() or table.property_of(FLOW_PROPERTY) != f"{pipeline.name}/{name}":
-        return
-    record = flow.folder.record()
-    assert record is not None
-    app = app_id(pipeline.name, f"{record.checkpoint_id}-late", f"{name}/{sink.name}", Role.FLOW)
-    committer: Committer = flow.committer
-    committer.once(table, Identity(app, version + 1), lambda: merge(table, sink.keys, rows))
+def _merge(
+    flow: FlowQuery, record: FlowRecord, sink: FlowSink, rows: DataFrame, version: int
+) -> bool:
+    """Under an identity of its own, by the version of the late table that it is of. Returns whether it was done now."""
+    folder = flow.folder
+    sinks = Sinks(folder.pipeline, folder.name, flow.flow.mode, record, flow.committer)
+    table = SparkTable(rows.sparkSession, sinks.path(sink))
+    identity = Identity(sinks.app_id(sink.name, Role.LATE), version + 1)
+    return flow.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
 
 
 def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) -> None:
@@ -86,6 +91,10 @@ def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) ->
         if given.kafka:
             raise _cannot(
                 name, f"its input {one!r} is a topic, which may not hold its first records any more"
+            )
+        if given.starting == "latest":
+            raise _cannot(
+                name, f"its input {one!r} was not read from its beginning (`starting: latest`)"
             )
 
 

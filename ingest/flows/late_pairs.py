@@ -28,6 +28,7 @@ row as JSON.
 _JUDGING: dict[str, Callable[[Any], Any] | None] = {
     "Aggregate": lambda node: node.groupingExpressions(),
     "Deduplicate": lambda node: node.child().output(),
+    "Distinct": lambda node: node.child().output(),
     "DeduplicateWithinWatermark": lambda node: node.child().output(),
     "Join": None,
     "FlatMapGroupsInPandasWithState": lambda node: node.child().output(),
@@ -77,16 +78,21 @@ def _inputs(plan: Any) -> list[_Input]:
     found = []
     for node in spark_plans.nodes(plan):
         name = str(node.nodeName())
-        if name not in _JUDGING:
+        if not _drops(node):
             continue
         judging = _JUDGING[name]
         for side in spark_plans.each(node.children()):
-            if any(str(one.nodeName()) in _JUDGING for one in spark_plans.nodes(side)):
+            if any(map(_drops, spark_plans.nodes(side))):
                 continue
             among = side.output() if judging is None else judging(node)
             if (one := _judged(name, side, among)) is not None:
                 found.append(one)
     return found
+
+
+def _drops(node: Any) -> bool:
+    """Of a table, and of a stream joined with one, nothing is late."""
+    return str(node.nodeName()) in _JUDGING and spark_plans.keeps_state(node)
 
 
 def _judged(operator: str, plan: Any, among: Any) -> _Input | None:

@@ -17,8 +17,9 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.spark_plans import plain
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files.storage import Storage
 from ingest.model.errors import IngestError
-from ingest.model.names import FLOW_PROPERTY, Role, app_id, join, quoted
+from ingest.model.names import FLOW_PROPERTY, Marker, Role, app_id, join, quoted
 
 if TYPE_CHECKING:
     from ingest.flows.flow_record import FlowRecord
@@ -52,7 +53,7 @@ class Sinks:
         elif sink.kafka:
             self._kafka(sink.kafka, batch)
         elif sink.files:
-            place = f"{sink.files.rstrip('/')}/batch={batch.number:09d}"
+            place = f"{sink.files.rstrip('/')}/batch={self.record.generation}-{batch.number:09d}"
             batch.rows.write.format(sink.format).mode("overwrite").save(place)
         else:
             print(f"-- {self.flow}, batch {batch.number}")  # noqa: T201 (it is what a console is for)
@@ -72,6 +73,10 @@ class Sinks:
         identity = self.identity(self.app_id("late", Role.LATE), number)
         self.committer.append_once(rows.sparkSession, path, schema, rows, identity)
 
+    def reached(self, table: SparkTable, sink: str) -> int:
+        """How many batches of this checkpoint a table has taken, or passed over; a fence alone is none."""
+        return Marker.parse(table.committed(self.app_id(sink)) or 0).batch
+
     def path(self, sink: FlowSink) -> str:
         """Of a Delta table."""
         return join(self.pipeline.lake.path, sink.delta or "")
@@ -80,10 +85,10 @@ class Sinks:
         """Exactly once: by the batch's number, which Delta keeps beside the rows."""
         rows, app = batch.rows, self.app_id(sink.name)
         table = SparkTable(rows.sparkSession, self.path(sink))
-        if table.property_of(FLOW_PROPERTY) != self._owner:
+        if not self.owns(table):
             raise _taken(self.flow, table.path)
         # What an earlier generation of the flow has left in it goes with this one's first batch.
-        begins = self.record.generation > 1 and table.committed(app) is None
+        begins = self.record.generation > 1 and not self.reached(table, sink.name)
         if not (batch.count or begins or self.mode == "complete"):
             return
         identity = self.identity(app, batch.number)
@@ -95,6 +100,10 @@ class Sinks:
         else:
             self.committer.once(table, identity, lambda: table.append(rows, adds_columns=True))
 
+    def owns(self, table: SparkTable) -> bool:
+        """Whether a table says that it is this flow's."""
+        return table.property_of(FLOW_PROPERTY) == self._owner
+
     @property
     def _owner(self) -> str:
         return f"{self.pipeline.name}/{self.flow}"
@@ -103,13 +112,25 @@ class Sinks:
         """A Delta table, empty, where there is none. Raises :class:`IngestError` where somebody else's is there."""
         table = SparkTable(session, self.path(sink))
         if table.exists():
-            if table.property_of(FLOW_PROPERTY) != self._owner:
+            if not self.owns(table):
                 raise _taken(self.flow, table.path)
             return
+        self._refuse_nested(session, sink)
         builder = DeltaTable.createIfNotExists(session).location(table.path)
         builder = builder.addColumns(plain(columns)).property(FLOW_PROPERTY, self._owner)
         builder.execute()
         table.make_lasting(0)
+
+    def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
+        """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
+        parts = (sink.delta or "").split("/")
+        lake = Storage(session, self.pipeline.lake.path)
+        above = ["/".join(parts[:n]) for n in range(1, len(parts))]
+        for folder in above:
+            if lake.exists(f"{folder}/_delta_log"):
+                raise _nested(self.flow, self.path(sink), f"lies inside the table {folder}")
+        if lake.names(sink.delta or ""):
+            raise _nested(self.flow, self.path(sink), "is a folder that something else is in")
 
     def _kafka(self, topic: str, batch: Batch) -> None:
         """At least once. A row's id is made of its batch and content, and of its number among those that are alike, so that who
@@ -151,6 +172,15 @@ def _refuse_repeated(flow: str, sink: FlowSink, batch: Batch) -> None:
             means="Which of them counts is not known. Nothing of the batch was written there.",
             remedy=f"name all columns that tell its rows apart; now they are {', '.join(sink.keys)}.",
         )
+
+
+def _nested(flow: str, path: str, why: str) -> IngestError:
+    return IngestError(
+        "E-FLOW-SINK",
+        f"{path}, where the flow {flow!r} writes, {why}.",
+        means="Nothing was written there: whoever removes old files of the one could take the other's.",
+        remedy="name another folder below `sinks`, such as `marts/name`.",
+    )
 
 
 def _taken(flow: str, path: str) -> IngestError:

@@ -26,6 +26,12 @@ def nodes(plan: Any) -> Iterator[Any]:
         yield from nodes(child)
 
 
+def keeps_state(node: Any) -> bool:
+    """Whether an operator that may keep state does: of a stream, and of two where it joins them."""
+    streaming = [bool(side.isStreaming()) for side in each(node.children())]
+    return all(streaming) if str(node.nodeName()) == "Join" else any(streaming)
+
+
 def analysed(frame: DataFrame) -> Any:
     """The plan of a DataFrame with all names found."""
     return frame._jdf.queryExecution().analyzed()

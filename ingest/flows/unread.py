@@ -30,7 +30,8 @@ def _reached(folder: FlowFolder, record: FlowRecord, table_id: str) -> int | Non
     """By the newest batch that Spark has noted as done: the version that its end lies in."""
     checkpoint = f"checkpoint-{record.generation}"
     done = [int(n) for n in folder.files.names(f"{checkpoint}/commits") if n.isdigit()]
-    text = folder.files.read(f"{checkpoint}/offsets/{max(done)}") if done else None
+    # Before the first is done, what it is to read is what it needs.
+    text = folder.files.read(f"{checkpoint}/offsets/{max(done, default=0)}")
     for line in (text or "").splitlines()[2:]:
         said = json.loads(line) if line.startswith("{") else {}
         if said.get("reservoirId") == table_id:

@@ -18,6 +18,7 @@ from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_record import FlowStatus
 from ingest.flows.flow_runs import FlowRun
 from ingest.job import spark_session
+from ingest.job.run_end import told
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files import durability
 from ingest.lake.files.lease import Lease
@@ -64,8 +65,8 @@ def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> Fl
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     say("starting Spark …")
-    with session(pipeline, log) as spark:
-        found = FlowRun(spark, pipeline, name, say, stop)
+    with told(log, pipeline.lake.path), session(pipeline, log) as spark:
+        found = FlowRun(spark, pipeline, name, say, stop, gives_up=spark_session.has_died)
         if once:
             found.once()
         else:
@@ -83,6 +84,9 @@ def held(pipeline: Pipeline, name: str, log: Path, say: Say) -> Iterator[FlowQue
         term = lease.acquire(standby=False, stop=threading.Event())
         assert term is not None
         try:
-            yield FlowQuery(spark, folder, flow, Committer(term.number, lease.refuse_lost), say)
+            query = FlowQuery(spark, folder, flow, Committer(term.number, lease.refuse_lost), say)
+            if term.fence:
+                query.fence()
+            yield query
         finally:
             lease.release()

@@ -167,8 +167,16 @@ class Run:
         """Beside the mirrors; where the run is to end, behind them, each up to where its inputs end then."""
         flows = () if self.only_replay else tuple(self.pipeline.flows)
         if not flows or once:
-            yield
+            stands = None
+            try:
+                yield
+            except IngestError as failure:
+                if failure.code != "E-TABLE-STOPPED":
+                    raise
+                stands = failure  # of some tables, and no flow's trouble
             each_once(spark, self.pipeline, flows, self.say, self._stop)
+            if stands is not None:
+                raise stands
             return
         with beside(spark, self.pipeline, self.say) as runs:
             observer.flows = lambda: {one.name: one.status for one in runs}

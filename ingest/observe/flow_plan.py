@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from ingest.config.flow_settings import Flow
-from ingest.flows.continuity import inputs_of
 from ingest.flows.flow_record import FlowRecord
 from ingest.model.names import table_folder
 from ingest.model.topics import TableId
@@ -61,8 +60,10 @@ def _in_place_of(flow: Flow, folders: Mapping[str, TableId]) -> list[str]:
 
 def _changed(shown: str, flow: Flow, record: FlowRecord, digest: str) -> list[Effect]:
     before = record.fingerprint
-    if (before.inputs, before.mode) != (inputs_of(flow), flow.mode):
-        what = "its inputs were changed" if before.inputs != inputs_of(flow) else "its mode was"
+    named = {(name, place) for name, place in before.inputs if place}
+    others = named - {(name, one.place) for name, one in flow.inputs.items()}
+    if others or before.mode != flow.mode:
+        what = "its inputs were changed" if others else "its mode was"
         if flow.on_change == "restart":
             again = f"{what}, and its state cannot follow: it begins again, and its tables are written anew"
             return [Effect(shown, "flows", ("rewrite",), again)]

@@ -102,7 +102,8 @@ def _tables(
     for log in _folder(pipeline.lake.path).glob("*/*/_delta_log"):
         table = log.parent
         if table.parent.name != INTERNAL_FOLDER and (
-            table in known or torn_versions.is_ours(table)
+            table in known
+            or (torn_versions.is_ours(table) and not torn_versions.is_a_flow_s(table))
         ):
             yield table, known.get(table, -1)
 

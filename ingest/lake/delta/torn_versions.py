@@ -25,7 +25,7 @@ from ingest.lake.delta.delta_log import Action, TornCommitError
 from ingest.lake.delta.lasting_commits import POINTER, number
 from ingest.lake.files import durability
 from ingest.lake.files.location import local_folder
-from ingest.model.names import APPLICATION, Marker, app_id_parts
+from ingest.model.names import APPLICATION, FLOW_PROPERTY, Marker, app_id_parts
 from ingest.model.start_facts import Note
 
 
@@ -68,6 +68,15 @@ def newest_batch(table: Path) -> int:
     """The highest number of a batch of ours that any version of a table is of, as far as they can be read; 0 for none."""
     versions = range(delta_log.newest(table) + 1)
     return max((batch_of(_read(table, version) or ()) for version in versions), default=0)
+
+
+def is_a_flow_s(table: Path) -> bool:
+    """Whether a flow writes it, whose batches have numbers of their own."""
+    for version in range(delta_log.newest(table), -1, -1):
+        for action in _read(table, version) or ():
+            if "metaData" in action:
+                return FLOW_PROPERTY in action["metaData"].get("configuration", {})
+    return False
 
 
 def is_ours(table: Path) -> bool:

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -12,6 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from ingest.flows import flow_query, flow_runs
+from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_runs import FlowRun
 from ingest.flows.sinks import Batch, Sinks
@@ -23,6 +25,7 @@ from ingest.lake.files.lease import LeaseLostError
 from ingest.maintenance.schedule import Maintenance
 from ingest.model.errors import IngestError
 from ingest.model.failpoints import OF_FLOWS
+from ingest.start import power_cut
 from ingest.testing.frames import assert_rows
 from ingest.testing.source import Source
 from tests.support.flows import OneFlow, at, counted, dying, words
@@ -64,7 +67,9 @@ def flow(words: DataFrame) -> DataFrame:
     assert [row["word"] for row in flow.rows()] == ["dodo"]
 
 
-@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+@pytest.mark.parametrize(
+    "mode", ["append", "update", pytest.param("complete", marks=pytest.mark.long)]
+)
 def test_a_batch_that_dies_anywhere_twice_is_in_each_table_once(spark, tmp_path, mode):
     keys = ["window", "word"]
     sinks = [{"delta": "out", "keys": keys}, {"delta": "more", "keys": keys}]
@@ -133,6 +138,128 @@ def test_one_that_may_begin_again_reads_all_and_writes_its_table_anew(spark, tmp
     assert flow.rows() == [{"word": "cat", "count": 3}]
 
 
+def test_one_that_begins_again_behind_a_job_that_may_live_writes_its_table_anew(spark, tmp_path):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change(
+        EACH.replace("FROM words", "FROM words UNION ALL SELECT * FROM words"), on_change="restart"
+    )
+    settings = flow.pipeline.flows["f"]
+    query = FlowQuery(spark, flow.kept, settings, Committer(7), flow.said.append)
+    query.fence()
+    with patch.object(FlowFolder, "keep", side_effect=OSError("it dies here")), suppress(OSError):
+        query.start(once=True)
+    later = FlowQuery(spark, flow.kept, settings, Committer(8), flow.said.append)
+    later.fence()
+    later.start(once=True).awaitTermination(60)
+    assert sorted(row["word"] for row in flow.rows()) == ["CAT", "cat"]
+
+
+def test_a_power_cut_s_look_at_the_lake_takes_nothing_of_a_flow_s_tables(logged, spark, tmp_path):
+    source, lake = Source(), logged()
+    source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+    lake.follow(source)
+    flow = OneFlow(spark, tmp_path, EACH, sinks=[{"delta": "marts/out"}])
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    for number in range(5):
+        flow.put(words((at(number), "cat")))
+    flow.run()
+    assert lake.batches.newest.batch_id < 5
+    assert power_cut.take_back(flow.pipeline, []) == []
+    assert spark.read.format("delta").load(str(lake.path / "marts" / "out")).count() == 5
+
+
+WINDOWED = "SELECT window(at, '5 minutes') window, sum(n) n FROM (SELECT at, length(word) n FROM words) GROUP BY window(at, '5 minutes')"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (WINDOWED, WINDOWED.replace("5 minutes", "10 minutes")),
+        (WINDOWED, WINDOWED.replace("'5 minutes'", "'5 minutes', '1 minute'")),
+        (WINDOWED, WINDOWED.replace("length(word)", "length(word) * 100")),
+        (EACH.replace("SELECT", "SELECT DISTINCT"), EACH.replace("SELECT", "SELECT DISTINCT").replace("upper", "lower")),
+    ],
+    ids=["longer windows", "sliding windows", "another summand", "another value that is told apart"],
+)  # fmt: skip
+def test_what_a_column_is_made_of_below_an_operator_is_part_of_its_state(
+    spark, tmp_path, before, after
+):
+    flow = OneFlow(spark, tmp_path, before)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change(after)
+    with pytest.raises(IngestError, match="its state was of"):
+        flow.run()
+    flow.change(before.replace("FROM words", "FROM words WHERE word <> 'x'"))
+    flow.run()
+    assert "its state can follow" in " ".join(flow.said)
+
+
+def test_inputs_that_change_places_do_not_take_each_other_s_offsets(spark, tmp_path):
+    both = "SELECT word FROM words UNION ALL SELECT word FROM more"
+    flow = OneFlow(spark, tmp_path, EACH)
+    other = tmp_path / "more"
+    other.mkdir()
+    one = {"columns": "at timestamp, word string"}
+    inputs = {"words": {**one, "files": str(flow.source)}, "more": {**one, "files": str(other)}}
+    flow.change(both, inputs=inputs)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change("SELECT word FROM more UNION ALL SELECT word FROM words", inputs=inputs)
+    with pytest.raises(IngestError, match=r"its inputs were words .*, more .* and are more"):
+        flow.run()
+
+
+@pytest.mark.parametrize("what", ["an older copy", "its record is gone"])
+def test_a_checkpoint_that_is_not_the_one_it_ran_on_is_not_gone_on_from(spark, tmp_path, what):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    checkpoint = Path(flow.kept.checkpoint(flow.kept.record()))
+    shutil.copytree(checkpoint, tmp_path / "copy")
+    flow.put(words((at(2), "dog")))
+    flow.run()
+    if what == "an older copy":
+        shutil.rmtree(checkpoint)
+        shutil.copytree(tmp_path / "copy", checkpoint)
+        said = "its checkpoint is older than its table out"
+    else:
+        Path(flow.kept.path, "flow.json").unlink()
+        said = "a checkpoint is there"
+    flow.put(words((at(3), "owl")))
+    with pytest.raises(IngestError, match=said):
+        flow.run()
+    flow.change(EACH, on_change="restart")
+    flow.run()
+    assert sorted(row["word"] for row in flow.rows()) == ["CAT", "DOG", "OWL"]
+
+
+def test_a_batch_that_fails_again_and_again_is_tried_ever_more_rarely(spark, tmp_path, monkeypatch):
+    pauses = []
+    flow = OneFlow(
+        spark, tmp_path, EACH.replace("upper(word)", "raise_error(word)"), trigger="1 second"
+    )
+    flow.put(words((at(1), "cat")))
+    run = FlowRun(spark, flow.pipeline, "f", flow.said.append, threading.Event())
+    monkeypatch.setattr(run, "_failed", lambda failure, *, quietly, pause: pauses.append(pause))
+    monkeypatch.setattr(run.stop, "wait", lambda _: len(pauses) >= 4 and run.stop.set())
+    run.until_stopped()
+    assert pauses == [0.1, 0.2, 0.4, 0.8]
+
+
+def test_a_table_does_not_lie_inside_another_one_nor_around_something_else(spark, tmp_path):
+    spark.range(1).write.format("delta").save(str(tmp_path / "lake" / "shop" / "orders"))
+    for folder, said in (
+        ("shop/orders/out", "lies inside the table shop/orders"),
+        ("shop", "something else is in"),
+    ):
+        flow = OneFlow(spark, tmp_path, EACH, sinks=[{"delta": folder}])
+        with pytest.raises(IngestError, match=said):
+            flow.run()
+
+
 @pytest.mark.parametrize("gone", ["out", "_ingest/flows/f/checkpoint-1"])
 def test_without_its_table_or_its_checkpoint_it_does_not_go_on_as_if_nothing_had_been(
     spark, tmp_path, gone
@@ -199,7 +326,7 @@ def test_a_repeated_batch_writes_its_folder_of_files_again_and_no_other(spark, t
     flow.put(words((at(1), "cat")))
     with patch.object(flow_query, "reached", dying("flow_written")):
         flow.run()
-    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["batch=000000000"]
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["batch=1-000000000"]
     assert [row.word for row in spark.read.json(str(tmp_path / "out")).collect()] == ["CAT"]
 
 
@@ -237,6 +364,49 @@ def test_a_flow_that_throws_is_tried_again_and_ends_equal(spark, tmp_path):
     assert flow.kept.status().restarts >= 1
 
 
+KILLED = """
+import os, signal
+from pathlib import Path
+from pyspark.sql import functions as F
+
+def upper(word):
+    if word == "bad" and Path(FLAG).exists():
+        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does for want of memory
+    return word.upper()
+
+def flow(words):
+    return words.select("at", F.udf(upper)("word").alias("word"))
+"""
+
+
+@pytest.mark.parametrize("trouble", ["a worker is killed", "its sink is away"])
+def test_a_flow_in_trouble_stops_alone_and_ends_equal_once_that_is_over(spark, tmp_path, trouble):
+    flag, out = tmp_path / "flag", tmp_path / "mounted" / "out"
+    flag.touch()
+    (tmp_path / "mounted").touch()  # a file where a folder should be
+    killed = trouble == "a worker is killed"
+    sinks = [{"delta": "out"}, *([] if killed else [{"files": str(out), "format": "json"}])]
+    text = KILLED.replace("FLAG", repr(str(flag))) if killed else EACH
+    flow = OneFlow(spark, tmp_path, text, trigger="1 second", sinks=sinks)
+    other = OneFlow(spark, tmp_path / "other", EACH, trigger="1 second")
+    flow.put(words((at(1), "cat")))
+    flow.put(words((at(2), "bad")))
+    (run, thread), (beside, its) = running(flow), running(other)
+    until(lambda: run.status.state == "failed")
+    other.put(words((at(1), "owl")))
+    until(lambda: beside.status.batch == 0)
+    flag.unlink()
+    (tmp_path / "mounted").unlink()
+    until(lambda: run.status.batch == 1)
+    for one, its_thread in ((run, thread), (beside, its)):
+        one.stop.set()
+        its_thread.join()
+    assert sorted(row["word"] for row in flow.rows()) == ["BAD", "CAT"]
+    assert [row["word"] for row in other.rows()] == ["OWL"]
+    if not killed:
+        assert sorted(row.word for row in spark.read.json(str(out)).collect()) == ["BAD", "CAT"]
+
+
 def test_a_second_process_does_not_run_what_one_runs_already(spark, tmp_path):
     flow = OneFlow(spark, tmp_path, EACH, trigger="1 second")
     flow.put(words((at(1), "cat")))
@@ -258,7 +428,8 @@ def test_who_was_suspended_in_the_middle_of_a_batch_commits_nothing_once_another
     flow.run()
     settings = flow.pipeline.flows["f"]
     after = FlowQuery(spark, flow.kept, settings, Committer(7), flow.said.append)
-    after.start(once=True, fence=True).awaitTermination(60)
+    after.fence()
+    after.start(once=True).awaitTermination(60)
     record = flow.kept.record()
     suspended = Sinks(flow.pipeline, "f", "append", record, Committer(6))
     rows = spark.createDataFrame([(at(9), "twice")], "at timestamp, word string")
@@ -275,9 +446,7 @@ def test_a_flow_reads_a_change_log_and_goes_on_over_a_new_column(logged, spark, 
     flow = OneFlow(spark, tmp_path, text, trigger="1 second")
     reads = {"inputs": {"words": {"change_log": "d.t"}}, "trigger": "1 second"}
     flow.change(text, **reads)
-    logs = {"defaults": {"targets": ["mirror", "change_log"]}}
     flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
-    assert logs
     run, thread = running(flow)
     until(lambda: run.status.batch == 0)
     table.update(1, v=6)
@@ -355,4 +524,3 @@ def test_what_a_flow_says_of_itself_is_json(spark, tmp_path):
     said = json.loads(json.dumps(flow.kept.status().as_json()))
     assert said["operators"][0]["rows"] == 2
     assert said["watermark"].startswith("2026-01-01T11:52")
-    assert flow_runs.LONGEST_PAUSE == 60

@@ -30,7 +30,7 @@ def test_it_goes_on_where_its_state_is_the_same(changed, said):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"inputs": (("words", "files /v"),)}, 'its inputs were {"words": "files /w"} and are'),
+        ({"inputs": (("words", "files /v"),)}, "its inputs were words (files /w) and are"),
         ({"mode": "update"}, "its mode was append and is update now"),
         ({"state": (COUNT.replace("string", "int"),)}, f"its state was of {COUNT} and would be of"),
         ({"state": (COUNT, "Deduplicate(a int)")}, "it has a new Deduplicate(a int)"),
