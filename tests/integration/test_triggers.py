@@ -95,6 +95,7 @@ def runs(writer, trigger, checkpoint):
         query.stop()
 
 
+@pytest.mark.long
 def test_what_each_trigger_takes_is_as_the_page_says(spark, broker, topic, tmp_path):
     found = []
     for n, (name, _) in enumerate(queries(spark, broker, topic, tmp_path).items()):

@@ -12,6 +12,7 @@ from ingest.recipes import silence
 from tests.outside.packages import ROOT, installed
 
 
+@pytest.mark.long
 def test_who_says_nothing_for_ten_minutes_is_told_of_once(tmp_path):
     path = f"{installed('state')}{os.pathsep}{ROOT}"
     done = subprocess.run(

@@ -68,7 +68,11 @@ def flow(words: DataFrame) -> DataFrame:
 
 
 @pytest.mark.parametrize(
-    "mode", ["append", "update", pytest.param("complete", marks=pytest.mark.long)]
+    "mode",
+    [
+        "update",
+        *(pytest.param(mode, marks=pytest.mark.long) for mode in ("append", "complete")),
+    ],
 )
 def test_a_batch_that_dies_anywhere_twice_is_in_each_table_once(spark, tmp_path, mode):
     keys = ["window", "word"]
@@ -379,6 +383,7 @@ def flow(words):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", ["a worker is killed", "its sink is away"])
 def test_a_flow_in_trouble_stops_alone_and_ends_equal_once_that_is_over(spark, tmp_path, trouble):
     flag, out = tmp_path / "flag", tmp_path / "mounted" / "out"

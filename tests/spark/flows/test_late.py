@@ -21,7 +21,7 @@ def events_of(flow):
     return sorted((json.loads(row["event"])["word"], row["batch_id"]) for row in flow.late())
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_each_pair_of_event_and_window_is_counted_or_late(spark, tmp_path, seed):
     lateness.holds(spark, tmp_path, seed, 3000, ("append", "update")[seed % 2])
 
@@ -109,6 +109,7 @@ def test_of_session_windows_each_event_is_judged_by_its_own_session(spark, tmp_p
     assert found == {"on": 3, "in time": 1}
 
 
+@pytest.mark.long
 def test_of_a_deduplication_each_event_is_judged(spark, tmp_path):
     text = """
 def flow(words):
@@ -168,6 +169,7 @@ def flow(words):
     assert events_of(flow) == [("dead", 2), ("dead", 2), ("old", 2)]
 
 
+@pytest.mark.long
 def test_of_a_distinct_each_row_is_judged(spark, tmp_path):
     flow = OneFlow(spark, tmp_path, "SELECT DISTINCT at, word FROM words")
     fed(flow)
