@@ -87,9 +87,7 @@ def late(
     from ingest.config.pipeline_file import load
     from ingest.flows import late_applied
     from ingest.flows.flow_folder import FlowFolder
-    from ingest.flows.flow_query import FlowQuery
     from ingest.job import flow_job
-    from ingest.lake.delta.commit import Committer
 
     pipeline = load(file)
     flow = flow_job.flow_of(pipeline, name)
@@ -99,8 +97,7 @@ def late(
         say(f"{done.windows:,} windows computed anew, {done.rows:,} rows merged")
         return
     with flow_job.session(pipeline, _log(pipeline, home)) as spark:
-        query = FlowQuery(spark, FlowFolder(pipeline, name), flow, Committer(), say)
-        rows = late_applied.late_rows(query)
+        rows = late_applied.late_rows(spark, FlowFolder(pipeline, name))
         if rows is None:
             reason = " (`mode: complete` drops nothing)" if flow.mode == "complete" else ""
             out.print(f"nothing came late{reason}")

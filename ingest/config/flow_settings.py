@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from ingest.config.durations import Duration, DurationOrNone
 from ingest.config.table_settings import Settings
@@ -17,12 +17,15 @@ Mode = Literal["append", "update", "complete"]
 """Spark's output modes: what of the result a batch brings. The rows that are final; those that have changed; all of them."""
 
 
-def _beside(value: str | None, info: ValidationInfo) -> str | None:
-    """A path beside the pipeline file, unless it is a URI."""
+def _beside(value: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
     if not value or folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value):
         return value
     return str(Path(folder) / value)
+
+
+BesideFile = Annotated[str, AfterValidator(_beside)]
+"""A path beside the pipeline file, unless it is a URI."""
 
 
 class FlowInput(Settings):
@@ -37,7 +40,7 @@ class FlowInput(Settings):
         None,
         description="A topic of the pipeline's Kafka: `key` and `value` as text, `topic`, `partition`, `offset`, `timestamp`.",
     )
-    files: str | None = Field(None, description="A folder of files; each is read once.")
+    files: BesideFile | None = Field(None, description="A folder of files; each is read once.")
     format: Literal["json", "csv", "parquet", "text"] = Field("json", description="Of the files.")
     columns: str | None = Field(
         None,
@@ -56,11 +59,6 @@ class FlowInput(Settings):
     at_once: int | None = Field(
         None, ge=1, description="Files, or records of Kafka, of a batch at most."
     )
-
-    @field_validator("files")
-    @classmethod
-    def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return _beside(value, info)
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> FlowInput:
@@ -108,17 +106,12 @@ class FlowSink(Settings):
         None,
         description="A topic: a message of JSON for each row. At least once; the header `ingest-id` tells repetitions.",
     )
-    files: str | None = Field(
+    files: BesideFile | None = Field(
         None,
         description="A folder: each batch is a folder `batch=…` of its own, written whole again where it is repeated.",
     )
     format: Literal["json", "csv", "parquet"] = Field("parquet", description="Of the files.")
     console: bool = Field(default=False, description="Prints each batch.")
-
-    @field_validator("files")
-    @classmethod
-    def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return _beside(value, info)
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> FlowSink:
@@ -150,11 +143,11 @@ class FlowSink(Settings):
 class Flow(Settings):
     """A streaming query of its own: a function of its inputs, with a checkpoint, run beside the mirrors."""
 
-    python: str | None = Field(
+    python: BesideFile | None = Field(
         None,
         description="`FILE.py:FUNCTION`, beside the pipeline file: takes the inputs as DataFrames, by their names, and returns one.",
     )
-    sql: str | None = Field(
+    sql: BesideFile | None = Field(
         None, description="A file with one SELECT, in which the inputs are views of their names."
     )
     inputs: dict[str, FlowInput] = Field(min_length=1, description="By name.")
@@ -179,11 +172,6 @@ class Flow(Settings):
         default=True,
         description="Whether what comes behind the watermark, which Spark drops, is kept for `ingest flow late`.",
     )
-
-    @field_validator("python", "sql")
-    @classmethod
-    def _is_beside_the_pipeline_file(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return _beside(value, info)
 
     @field_validator("inputs")
     @classmethod

@@ -55,13 +55,10 @@ def continuity(before: Fingerprint, now: Fingerprint) -> Continuity:
     for was, is_now in zip(before.state, now.state, strict=False):
         if was != is_now:
             return Continuity(f"its state was of {was} and would be of {is_now} now")
-    if len(before.state) != len(now.state):
-        longer = before.state if len(before.state) > len(now.state) else now.state
-        word = "has no" if longer is before.state else "has a new"
-        odd = longer[min(len(before.state), len(now.state))]
-        return Continuity(
-            f"it {word} {odd} any more" if longer is before.state else f"it {word} {odd}"
-        )
+    if gone := before.state[len(now.state) :]:
+        return Continuity(f"it has no {gone[0]} any more")
+    if new := now.state[len(before.state) :]:
+        return Continuity(f"it has a new {new[0]}")
     if before.plan != now.plan:
         return Continuity(changed="its query was changed, and its state can follow")
     if before.function != now.function:

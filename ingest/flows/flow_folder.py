@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingest.config.pipeline_file import Pipeline
@@ -64,8 +65,27 @@ class FlowFolder:
 
     def logged(self, record: FlowRecord) -> int:
         """The newest batch that Spark has planned; -1 before the first."""
-        names = self.files.names(f"{_CHECKPOINT}{record.generation}/offsets")
+        return self._newest(record, "offsets")
+
+    def done(self, record: FlowRecord) -> int:
+        """The newest batch that Spark has noted as done; -1 before the first."""
+        return self._newest(record, "commits")
+
+    def offsets(self, record: FlowRecord, number: int) -> Sequence[str]:
+        """Where each source ends in a batch, as Spark has logged it, a line each; none for a batch that it has not planned."""
+        text = self._inside(record).read(f"offsets/{number}")
+        return (text or "").splitlines()[2:]
+
+    def has_state(self, record: FlowRecord) -> bool:
+        """Whether Spark keeps any."""
+        return bool(self._inside(record).names("state"))
+
+    def _newest(self, record: FlowRecord, part: str) -> int:
+        names = self._inside(record).names(part)
         return max((int(one) for one in names if one.isdigit()), default=-1)
+
+    def _inside(self, record: FlowRecord) -> Files:
+        return files_at(self.checkpoint(record))
 
     def make_lasting(self, record: FlowRecord, number: int) -> None:
         """What a batch is made of outlasts a power cut, before anything is written of it: were it planned anew with other rows, its
@@ -79,12 +99,11 @@ class FlowFolder:
         """Whether the checkpoint is the record's. Its id is inside it: without it Spark would number batches from 0 again, and each would
         be taken for one that is there.
         """
-        said = self.files.read(f"{_CHECKPOINT}{record.generation}/{_IDENTITY}")
-        return said == record.checkpoint_id
+        return self._inside(record).read(_IDENTITY) == record.checkpoint_id
 
     def keep(self, record: FlowRecord) -> None:
         """For good; its id inside its checkpoint first."""
-        self.files.write(f"{_CHECKPOINT}{record.generation}/{_IDENTITY}", record.checkpoint_id)
+        self._inside(record).write(_IDENTITY, record.checkpoint_id)
         said = {
             "generation": record.generation,
             "checkpoint": record.checkpoint_id,

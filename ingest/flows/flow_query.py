@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ingest.config.durations import seconds
 from ingest.config.flow_settings import Flow
 from ingest.flows import inputs, late_pairs, spark_plans, state_shape
-from ingest.flows.continuity import Fingerprint, continuity, inputs_of
+from ingest.flows.continuity import Continuity, Fingerprint, continuity, inputs_of
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction, load
 from ingest.flows.flow_record import FlowRecord
@@ -50,7 +50,6 @@ class FlowQuery:
     say: Callable[[str], None]
     failure: Exception | None = None
     stopping: Callable[[], bool] = lambda: False
-    query: StreamingQuery | None = None
     generation: int = 0
     busy: bool = False
 
@@ -76,8 +75,7 @@ class FlowQuery:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{seconds(self.flow.trigger)} seconds")
-        self.query = writer.start()
-        return self.query
+        return writer.start()
 
     def fence(self) -> None:
         """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more. Before anything else is done, by what
@@ -107,9 +105,10 @@ class FlowQuery:
         result = function.of(self.session, given)
         return result, fingerprint(self.flow, function, result, given)
 
-    def cannot(self, before: FlowRecord, now: Fingerprint) -> str:
-        """Why a flow cannot go on from its checkpoint; empty where it can."""
-        return self._lost(before) or continuity(before.fingerprint, now).cannot
+    def goes_on(self, before: FlowRecord, now: Fingerprint) -> Continuity:
+        """Whether a flow can go on from its checkpoint, and the tables that it has."""
+        lost = self._lost(before)
+        return Continuity(lost) if lost else continuity(before.fingerprint, now)
 
     def _record(self, now: Fingerprint, result: DataFrame) -> FlowRecord:
         """That of the checkpoint to go on from, or of a new one. Tables are made before it is kept which they are, so that one which is gone
@@ -117,18 +116,17 @@ class FlowQuery:
         """
         before, name, old = self.folder.record(), self.folder.name, self.folder.generations()
         if before is not None:
-            cannot, record = self.cannot(before, now), before.going_on(now)
-            changed = continuity(before.fingerprint, now).changed
+            found, record = self.goes_on(before, now), before.going_on(now)
         else:
-            cannot = "what it was is gone (flow.json), and a checkpoint is there" if old else ""
-            changed, record = "", FlowRecord.first(now)
-        if cannot and self.flow.on_change == "refuse":
-            raise refused(name, cannot)
-        if cannot:
-            self.say(f"flow {name}: {cannot}; it begins again")
+            gone = "what it was is gone (flow.json), and a checkpoint is there" if old else ""
+            found, record = Continuity(gone), FlowRecord.first(now)
+        if found.cannot and self.flow.on_change == "refuse":
+            raise refused(name, found.cannot)
+        if found.cannot:
+            self.say(f"flow {name}: {found.cannot}; it begins again")
             record = FlowRecord.first(now, max(old, before.generation if before else 0))
-        elif changed:
-            self.say(f"flow {name}: {changed}")
+        elif found.changed:
+            self.say(f"flow {name}: {found.changed}")
         sinks = self._sinks(record)
         wanted = [one for one in self.flow.sinks if one.delta]
         for sink in wanted:
@@ -187,11 +185,13 @@ class FlowQuery:
 
     def _keep_late(self, sinks: Sinks, session: SparkSession, number: int) -> None:
         """Nothing is read again unless Spark says that it has dropped something."""
+        if self.flow.mode == "complete" or not self.flow.keep_late:
+            return
         execution = spark_plans.of_batch(self.session, self.name)
-        if self.flow.mode == "complete" or not late_pairs.dropped(execution):
+        if not late_pairs.dropped(execution):
             return
         found = late_pairs.late(session, execution, late_pairs.watermark_of(execution))
-        if found is None or not self.flow.keep_late:
+        if found is None:
             return
         pairs = found.select(
             F.lit(sinks.record.checkpoint_id).alias("checkpoint"),

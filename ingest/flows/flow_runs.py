@@ -28,7 +28,7 @@ LONGEST_PAUSE = 60.0
 """Seconds before a flow that fails again and again is tried once more."""
 _NOT_NOW = ("E-LEASE-HELD", "E-FLOW-INPUT")
 """Codes of what is no failure of a run that drains all flows: another process runs one; a table has not changed yet, so it has no log."""
-_AT_ONCE = ("SCHEMA_CHANGED", "DELTA_SCHEMA_CHANGED")
+_AT_ONCE = "SCHEMA_CHANGED"
 """In the text of a failure behind which a new start goes on: an input has a column more."""
 PAUSE = 1.0
 """Seconds before it is tried for the first time."""
@@ -86,7 +86,7 @@ class FlowRun:
                     raise
                 if self.stop.is_set():
                     break
-                at_once = any(word in str(failure) for word in _AT_ONCE)
+                at_once = _AT_ONCE in str(failure)
                 went_on = self.status.batch > before
                 pause = PAUSE if went_on or at_once else min(pause * 2, LONGEST_PAUSE)
                 self._failed(failure, quietly=at_once, pause=pause)

@@ -37,7 +37,7 @@ def held(session: SparkSession, folder: FlowFolder, limit: int) -> list[Operator
     if record is None:
         return []
     checkpoint = folder.checkpoint(record)
-    if not folder.files.names(f"checkpoint-{record.generation}/state"):
+    if not folder.has_state(record):
         return []
     _ = (
         session.streams.active

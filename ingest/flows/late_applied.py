@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.flow_settings import FlowSink
 from ingest.flows import spark_plans
+from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import load
 from ingest.flows.flow_query import FlowQuery, refused
 from ingest.flows.flow_record import FlowRecord
@@ -34,9 +35,9 @@ class Applied:
     rows: int
 
 
-def late_rows(flow: FlowQuery) -> DataFrame | None:
-    """All that came late (``late_pairs.LATE``) since the flow has begun. None where nothing ever did."""
-    table, record = SparkTable(flow.session, flow.folder.late), flow.folder.record()
+def late_rows(session: SparkSession, folder: FlowFolder) -> DataFrame | None:
+    """All that came late (``late_pairs.LATE``) since a flow has begun. None where nothing ever did."""
+    table, record = SparkTable(session, folder.late), folder.record()
     if record is None or not table.exists():
         return None
     return table.frame().filter(F.col("checkpoint") == record.checkpoint_id)
@@ -46,12 +47,12 @@ def apply(flow: FlowQuery) -> Applied:
     """Raises :class:`IngestError` where the flow's result does not say which of its rows a late event belongs to, or an input does not
     hold all that the flow has read, from its beginning.
     """
-    late, record = late_rows(flow), flow.folder.record()
+    late, record = late_rows(flow.session, flow.folder), flow.folder.record()
     if late is None or record is None:
         return Applied(0, 0)
     function = load(flow.folder.name, flow.flow)
     _, now = flow.made(function)
-    if cannot := flow.cannot(record, now):
+    if cannot := flow.goes_on(record, now).cannot:
         raise refused(flow.folder.name, cannot)
     tables = [one for one in flow.flow.sinks if one.delta]
     windows = late.filter(F.col(WINDOW).isNotNull()).select(WINDOW).distinct()

@@ -77,9 +77,9 @@ def late(session: SparkSession, execution: Any, watermark_ms: int) -> DataFrame 
 def _inputs(plan: Any) -> list[_Input]:
     found = []
     for node in spark_plans.nodes(plan):
-        name = str(node.nodeName())
         if not _drops(node):
             continue
+        name = str(node.nodeName())
         judging = _JUDGING[name]
         for side in spark_plans.each(node.children()):
             if any(map(_drops, spark_plans.nodes(side))):
@@ -119,7 +119,7 @@ def _late(session: SparkSession, found: _Input, watermark_ms: int) -> DataFrame:
     watermark = F.timestamp_millis(F.lit(watermark_ms))
     end = judged["end"] if found.windowed else judged
     window = judged if found.windowed else F.lit(None)
-    others = [(name, column) for name, column in zip(found.names, plain, strict=True)]
+    others = zip(found.names, plain, strict=True)
     event = [(n, F.col(c)) for n, c in others if not (found.windowed and c == plain[found.at])]
     return rows.filter(end <= watermark).select(
         F.lit(found.operator).alias("operator"),

@@ -15,6 +15,7 @@ from pyspark.sql.window import Window
 from ingest.config.flow_settings import FlowSink, Mode
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.spark_plans import plain
+from ingest.kafka.record_stream import client_options
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.storage import Storage
@@ -143,13 +144,10 @@ class Sinks:
             "/", F.lit(batch_id), F.sha2("value", 256), F.row_number().over(alike).cast("string")
         )
         header = F.struct(F.lit("ingest-id").alias("key"), text.cast("binary").alias("value"))
-        kafka = self.pipeline.kafka
-        options = {f"kafka.{key}": value for key, value in kafka.properties.items()}
-        options["kafka.bootstrap.servers"] = kafka.bootstrap_servers
         said = rows.select("value", F.array(header).alias("headers"))
-        said.write.format("kafka").options(**options).option("includeHeaders", "true").option(
-            "topic", topic
-        ).save()
+        said.write.format("kafka").options(**client_options(self.pipeline)).option(
+            "includeHeaders", "true"
+        ).option("topic", topic).save()
 
 
 def merge(table: SparkTable, keys: tuple[str, ...], rows: DataFrame) -> None:

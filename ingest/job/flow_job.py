@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +15,7 @@ from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_record import FlowStatus
 from ingest.flows.flow_runs import FlowRun
-from ingest.job import spark_session
+from ingest.job import spark_session, stop_signal
 from ingest.job.run_end import told
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files import durability
@@ -55,15 +53,7 @@ def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> Fl
     flow_of(pipeline, name)
     durability.switch(on=pipeline.lake.sync)
     stop = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+    stop_signal.stops(stop)
     say("starting Spark …")
     with told(log, pipeline.lake.path), session(pipeline, log) as spark:
         found = FlowRun(spark, pipeline, name, say, stop, gives_up=spark_session.has_died)

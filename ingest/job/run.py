@@ -6,20 +6,18 @@ to Kafka, fixes Kafka's end, and applies up to there.
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 
 from pyspark.sql import SparkSession
 
 from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_runs import beside, each_once
-from ingest.job import spark_session
+from ingest.job import spark_session, stop_signal
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
@@ -76,8 +74,7 @@ class Run:
         self, *, once: bool = False, standby: bool = False, from_beginning: bool = False
     ) -> None:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
+        stop_signal.stops(self._stop)
         durability.switch(on=self.pipeline.lake.sync)
         lake = self.pipeline.lake.path
         try:
@@ -238,12 +235,6 @@ class Run:
 
     def stop(self) -> None:
         """End the run after the batch in hand."""
-        self._stop.set()
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._stop.is_set():
-            raise KeyboardInterrupt
         self._stop.set()
 
     def _start_spark(self, *, short: bool = False) -> SparkSession:

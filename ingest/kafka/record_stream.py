@@ -106,7 +106,7 @@ def _columns(loaded: DataFrame) -> DataFrame:
 def reader_options(pipeline: Pipeline) -> dict[str, str]:
     """Of a reader of the pipeline's Kafka, in Spark's words."""
     return {
-        "kafka.bootstrap.servers": pipeline.kafka.bootstrap_servers,
+        **client_options(pipeline),
         "failOnDataLoss": "true",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
@@ -117,5 +117,14 @@ def reader_options(pipeline: Pipeline) -> dict[str, str]:
         "kafka.fetch.max.wait.ms": "20",
         "kafka.max.partition.fetch.bytes": "33554432",
         "kafka.fetch.max.bytes": "67108864",
-        **{f"kafka.{key}": value for key, value in pipeline.kafka.properties.items()},
+        **_properties(pipeline),
     }
+
+
+def client_options(pipeline: Pipeline) -> dict[str, str]:
+    """Of any client of the pipeline's Kafka, in Spark's words."""
+    return {"kafka.bootstrap.servers": pipeline.kafka.bootstrap_servers, **_properties(pipeline)}
+
+
+def _properties(pipeline: Pipeline) -> dict[str, str]:
+    return {f"kafka.{key}": value for key, value in pipeline.kafka.properties.items()}

@@ -19,6 +19,7 @@ from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.job import spark_session
 from ingest.lake.delta.commit import Committer, sibling
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.local.stack import Stack
 from ingest.testing.lake import pipeline_at
 
@@ -94,11 +95,10 @@ class Stage:
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Of a Delta table below the lake; none where it is not there yet."""
-        path = self.folder / "lake" / name
-        if not (path / "_delta_log").exists():
-            return []
-        found = self.spark.read.format("delta").load(str(path)).collect()
-        return [row.asDict(recursive=True) for row in found]
+        held = SparkTable(self.spark, str(self.folder / "lake" / name))
+        return (
+            [row.asDict(recursive=True) for row in held.frame().collect()] if held.exists() else []
+        )
 
     def end(self) -> None:
         """Stop what was started here."""

@@ -4,17 +4,12 @@ import json
 
 import pytest
 
-from ingest.flows import flow_runs, late_applied
+from ingest.flows import late_applied
 from ingest.flows.flow_query import FlowQuery
 from ingest.lake.delta.commit import Committer
 from ingest.model.errors import IngestError
 from tests.spark.flows import lateness
 from tests.support.flows import OneFlow, at, counted, place, words
-
-
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch):
-    monkeypatch.setattr(flow_runs, "PAUSE", 0.05)
 
 
 def events_of(flow):

@@ -1,14 +1,7 @@
 """What a flow keeps in state: seen by Spark's own reader, told in numbers, and not growing where its keys do not."""
 
-import pytest
-
-from ingest.flows import flow_runs, flow_state
+from ingest.flows import flow_state
 from tests.support.flows import OneFlow, at, words
-
-
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch):
-    monkeypatch.setattr(flow_runs, "PAUSE", 0.05)
 
 
 def test_each_operator_s_rows_are_seen(spark, tmp_path):

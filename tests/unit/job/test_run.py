@@ -154,7 +154,7 @@ class Held:
         pipeline = pipeline_file.parse(PIPELINE.format(lake=folder / "lake"), "shop.yaml")
         self.run = Run(pipeline, folder / "logs" / "spark.log", self.said.append, lambda _: None)
         monkeypatch.setattr("ingest.job.run.refuse_unfit", lambda _: [])
-        monkeypatch.setattr("ingest.job.run.signal.signal", lambda *_: None)
+        monkeypatch.setattr("ingest.job.stop_signal.signal.signal", lambda *_: None)
 
         def hold(*_, **__):
             self.run._spark = spark
