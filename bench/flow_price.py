@@ -1,4 +1,5 @@
-"""What flows cost the mirrors beside them: how old what a reader finds is, at 500 changes a second, without a flow, with a windowed one, and with one that fails.
+"""What flows cost the mirrors beside them: how old what a reader finds is, at 500 changes a second, without a flow, with a windowed one, with one that
+joins each change with another table and writes it to MySQL, and with ones that fail.
 
     python -m bench.flow_price [--sides alone windowed throws away] [--rounds 3] [--warm 40] [--seconds 25]
 
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,9 +39,31 @@ FLOWS: dict[str, dict[str, Any]] = {
         "sinks": [{"delta": "flows/out"}],
     },
     "throws": {"inputs": {"t": READS}, "sinks": [{"delta": "flows/out"}]},
+    "joined": {
+        "inputs": {"t": READS, "other": {"table": "d.t001"}},
+        "sinks": [
+            {
+                "mysql": "joined",
+                "connection": "results",
+                "keys": ["id"],
+                "writes": "idempotent",
+                "version": "position",
+            }
+        ],
+        "trigger": "10 seconds",
+    },
     "away": {"inputs": {"t": READS}, "sinks": [{"files": "/proc/nobody/out"}]},
 }
-TEXTS = {"windowed": COUNTED, "throws": FAILS, "away": "SELECT operation FROM t"}
+JOINED = """SELECT after.id id, other.id other_id, operation, position FROM t JOIN other ON other.id = after.id
+WHERE operation IN ('insert', 'update')"""
+TEXTS = {
+    "windowed": COUNTED,
+    "throws": FAILS,
+    "away": "SELECT operation FROM t",
+    "joined": JOINED,
+}
+
+RESULTS = "CREATE TABLE results.joined (id BIGINT PRIMARY KEY, other_id BIGINT, operation VARCHAR(9), position JSON)"
 
 
 @contextmanager
@@ -52,6 +75,9 @@ def job(stack: Stack, lake: Path, side: str) -> Iterator[None]:
     if side in FLOWS:
         (lake / "flow.sql").write_text(TEXTS[side])
         content["tables"] = {"d.t000": {"targets": ["mirror", "change_log"]}}
+        mysql = stack.mysql()
+        url, secret = f"mysql://root@127.0.0.1:{mysql.port}/results", str(mysql.secret("root"))
+        content["connections"] = {"results": {"url": url, "password": {"file": secret}}}
         content["flows"] = {side: {"sql": str(lake / "flow.sql"), **FLOWS[side]}}
     file.write_text(yaml.safe_dump(content))
     command = [sys.executable, "-m", "ingest", "run", str(file), "--log", str(lake / "spark.log")]
@@ -86,6 +112,9 @@ def main() -> None:
     took: dict[str, list[float]] = {side: [] for side in given.sides}
     with fresh_stack("flows") as (stack, folder):
         fill(stack, names, rows)
+        with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE results")
+            cursor.execute(RESULTS)
         written = {name: Written(born=rows) for name in names}
         writes = statements(written, rows)
         for side in given.sides:

@@ -34,6 +34,7 @@ ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
         ("io.delta", "delta-spark_4.2_2.13", DELTA, False, "jar", ""),
         ("io.delta", "delta-storage", DELTA, False, "jar", ""),
     ],
+    "jdbc": [("com.mysql", "mysql-connector-j", "9.1.0", False, "jar", "")],
     "debezium": [
         ("io.debezium", "debezium-connector-mysql", "3.6.1.Final", False, "tar.gz", "plugin")
     ],

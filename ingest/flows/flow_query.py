@@ -10,19 +10,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from ingest.config.durations import seconds
 from ingest.config.flow_settings import Flow
+from ingest.config.flow_sinks import FlowSink
 from ingest.flows import inputs, late_pairs, spark_plans, state_shape
 from ingest.flows.continuity import Continuity, Fingerprint, continuity, inputs_of
+from ingest.flows.cut import Cut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction, load
 from ingest.flows.flow_record import FlowRecord
+from ingest.flows.joined_tables import JoinedTables, gone
 from ingest.flows.sinks import Batch, Sinks
+from ingest.flows.totals_flow import TotalsFlow, not_audited
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
@@ -34,13 +41,18 @@ class StoppingError(Exception):
     """A batch would begin while the flow ends: nothing of it is done, it comes again."""
 
 
+class RepeatedError(Exception):
+    """The batch that came again is done, joined as it was; the next one is to be joined with newer tables, so it is planned anew."""
+
+
 POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 @dataclass
 class FlowQuery:
     """One run of a flow, in a session of its own. ``failure``: what a batch raised, since Spark would hand it on as the text of a Python
-    traceback; ``stopping``: whether no batch is to begin any more; ``busy``: one is in hand; ``generation``: that it runs in.
+    traceback; ``stopping``: whether no batch is to begin any more; ``busy``: one is in hand; ``generation``: that it runs in; ``refused``:
+    rows that a sink's server did not take.
     """
 
     session: SparkSession
@@ -52,6 +64,11 @@ class FlowQuery:
     stopping: Callable[[], bool] = lambda: False
     generation: int = 0
     busy: bool = False
+    refused: int = 0
+    totals: TotalsFlow | None = None
+    joined: JoinedTables | None = None
+    _only: int | None = None
+    """The batch that comes again, behind which this run is to end."""
 
     @property
     def name(self) -> str:
@@ -61,8 +78,16 @@ class FlowQuery:
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Begin, or go on. ``once``: up to where the inputs end now. Raises :class:`IngestError` where it cannot be."""
         function = load(self.folder.name, self.flow)
-        result, now = self.made(function)
-        record = self._record(now, result)
+        if self.flow.totals:
+            self.totals = self.totals_now()
+            self.totals.refuse_outliving()
+            result = self.totals.bell()
+            now = totals_fingerprint(self.flow, function, self.totals.made_of)
+            record = self._record(now, self.totals.columns)
+        else:
+            result, now = self.made(function)
+            record = self._record(now, result.schema)
+            result = self._joined_as_before(function, record, result)
         sinks = self._sinks(record)
         self.generation = record.generation
         writer = (
@@ -77,6 +102,40 @@ class FlowQuery:
             writer = writer.trigger(processingTime=f"{seconds(self.flow.trigger)} seconds")
         return writer.start()
 
+    def _joined_as_before(
+        self, function: FlowFunction, record: FlowRecord, result: DataFrame
+    ) -> DataFrame:
+        """The result, or, where a batch has to come again, the same of tables as that was joined with; then the run ends behind it."""
+        joined, number = JoinedTables(self.folder, self.flow), self.folder.logged(record)
+        self.joined = joined if joined.paths else None
+        if self.joined is None or number <= self.folder.done(record):
+            return result
+        versions = joined.noted(record, number)
+        if versions is None:
+            return result
+        self._only = number
+        for path, version in versions.items():
+            try:
+                SparkTable(self.session, path).delta()
+                self.session.read.format("delta").option("versionAsOf", version).load(path)
+            except PySparkException:
+                raise gone(self.folder.name, number, path, version) from None
+        return self.made(function, versions=versions)[0]
+
+    def totals_now(self) -> TotalsFlow:
+        """Of a flow of totals, by its function as it is now."""
+        function = load(self.folder.name, self.flow)
+        return TotalsFlow(self.session, self.folder, self.flow, function, self.say)
+
+    def audit(self, limit: int) -> tuple[Cut, int, list[dict[str, object]]]:
+        """Its table beside the tables that it is of: up to where, how many rows differ, and some of them. Raises :class:`IngestError` where it has not
+        begun, or is no flow of totals.
+        """
+        record = self.folder.record()
+        if record is None or not self.flow.totals:
+            raise not_audited(self.folder.name, begun=record is not None)
+        return self.totals_now().differences(self._sinks(record), limit)
+
     def fence(self) -> None:
         """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more. Before anything else is done, by what
         the flow itself has noted: its function may not even load.
@@ -86,6 +145,8 @@ class FlowQuery:
             return
         sinks, lake = self._sinks(record), self.folder.pipeline.lake.path
         for name in record.tables:
+            if not name.startswith("delta:"):  # its place in MySQL is a fence by itself
+                continue
             table = SparkTable(self.session, join(lake, name.removeprefix("delta:")))
             if table.exists() and sinks.owns(table):
                 self.committer.fence(table, sinks.app_id(name), sinks.app_id(name, Role.LATE))
@@ -94,12 +155,18 @@ class FlowQuery:
             self.committer.fence(late, sinks.app_id("late", Role.LATE))
 
     def made(
-        self, function: FlowFunction, *, streams: bool = True
+        self,
+        function: FlowFunction,
+        *,
+        streams: bool = True,
+        versions: Mapping[str, int] | None = None,
     ) -> tuple[DataFrame, Fingerprint]:
         """What the function makes of the inputs, and what a flow of it is."""
         self.session.conf.set(POLICY, self.flow.watermarks)
         given = {
-            name: inputs.frame(self.session, self.folder.pipeline, one, streams=streams)
+            name: inputs.frame(
+                self.session, self.folder.pipeline, one, streams=streams, versions=versions
+            )
             for name, one in self.flow.inputs.items()
         }
         result = function.of(self.session, given)
@@ -110,7 +177,7 @@ class FlowQuery:
         lost = self._lost(before)
         return Continuity(lost) if lost else continuity(before.fingerprint, now)
 
-    def _record(self, now: Fingerprint, result: DataFrame) -> FlowRecord:
+    def _record(self, now: Fingerprint, columns: StructType) -> FlowRecord:
         """That of the checkpoint to go on from, or of a new one. Tables are made before it is kept which they are, so that one which is gone
         later is known to have been there.
         """
@@ -128,9 +195,9 @@ class FlowQuery:
         elif found.changed:
             self.say(f"flow {name}: {found.changed}")
         sinks = self._sinks(record)
-        wanted = [one for one in self.flow.sinks if one.delta]
-        for sink in wanted:
-            sinks.make(sink, self.session, result.schema)
+        for sink in self.flow.sinks:
+            sinks.make(sink, self.session, columns)
+        wanted = [one for one in self.flow.sinks if one.delta or one.mysql]
         record = replace(record, tables=tuple(one.name for one in wanted))
         if record != before:
             self.folder.keep(record)
@@ -140,16 +207,10 @@ class FlowQuery:
         """What is gone that the flow cannot go on without; empty where nothing is."""
         if not self.folder.holds(record):
             return "its checkpoint is gone, or is another one"
-        sinks, logged = self._sinks(record), self.folder.logged(record)
-        for sink in self.flow.sinks:
-            if not sink.delta or sink.name not in record.tables:
-                continue
-            table = SparkTable(self.session, sinks.path(sink))
-            if not table.exists():
-                return f"its table {sink.delta} is gone"
-            if sinks.reached(table, sink.name) > logged + 1:
-                return f"its checkpoint is older than its table {sink.delta}"
-        return ""
+        sinks = self._sinks(record)
+        had = [sink for sink in self.flow.sinks if sink.name in record.tables]
+        found = (sinks.lost(sink, self.session) for sink in had)
+        return next((why for why in found if why), "")
 
     def _sinks(self, record: FlowRecord) -> Sinks:
         folder = self.folder
@@ -158,6 +219,9 @@ class FlowQuery:
     def _guarded(self, sinks: Sinks, rows: DataFrame, number: int) -> None:
         if self.stopping():
             raise StoppingError
+        if self._only is not None and number > self._only:
+            self.failure = RepeatedError()
+            raise self.failure
         self.busy = True
         try:
             self._apply(sinks, rows, number)
@@ -171,6 +235,13 @@ class FlowQuery:
         self.committer.refuse_lost()
         reached("flow_started", number, self.folder.name)
         self.folder.make_lasting(sinks.record, number)
+        if self.totals:
+            written = partial(self._written, number)
+            self.refused += self.totals.apply(sinks, number, written)
+            return
+        if self.joined:
+            execution = spark_plans.of_batch(self.session, self.name)
+            self.joined.note(sinks.record, number, execution)
         kept = rows.persist()
         try:
             count = kept.count()
@@ -178,10 +249,13 @@ class FlowQuery:
             self._keep_late(sinks, kept.sparkSession, number)
             reached("flow_late", number, self.folder.name)
             for sink in self.flow.sinks:
-                sinks.write(sink, batch)
-                reached("flow_written", number, f"{self.folder.name}/{sink.name}")
+                self.refused += sinks.write(sink, batch)
+                self._written(number, sink)
         finally:
             kept.unpersist()
+
+    def _written(self, number: int, sink: FlowSink) -> None:
+        reached("flow_written", number, f"{self.folder.name}/{sink.name}")
 
     def _keep_late(self, sinks: Sinks, session: SparkSession, number: int) -> None:
         """Nothing is read again unless Spark says that it has dropped something."""
@@ -208,6 +282,12 @@ def fingerprint(
     plan = hashlib.sha256(state_shape.plan_text(result).encode()).hexdigest()[:16]
     reads = inputs_of(flow, state_shape.sources(result, given))
     return Fingerprint(reads, flow.mode, state_shape.shape(result, given), plan, function.digest)
+
+
+def totals_fingerprint(flow: Flow, function: FlowFunction, made_of: str) -> Fingerprint:
+    """Of totals, whose state is their table, which is computed anew where they were changed."""
+    reads = inputs_of(flow, tuple(flow.inputs))
+    return Fingerprint(reads, flow.mode, (), made_of, function.digest)
 
 
 def refused(name: str, why: str) -> IngestError:

@@ -13,7 +13,7 @@ from ingest.flows.continuity import Fingerprint
 @dataclass(frozen=True)
 class FlowRecord:
     """``generation``: how often the flow has begun, from 1: each has a checkpoint of its own, and an id that its commits carry.
-    ``tables``: names of the sinks that are Delta tables and have been made.
+    ``tables``: names of the sinks that were begun, of those that note how far they are: Delta tables, and MySQL's.
     """
 
     generation: int
@@ -38,7 +38,7 @@ def _id() -> str:
 @dataclass(frozen=True)
 class FlowStatus:
     """A flow at its newest batch. ``state``: ``runs``, ``waits`` (for its lease), ``failed`` (and tries again), ``ended``; ``rows``: taken
-    in since this run began; ``late``: dropped by Spark; ``watermark``: ISO time, empty before the first; ``operators``: of Spark's state,
+    in since this run began; ``late``: dropped by Spark; ``refused``: by a sink's server, and kept; ``watermark``: ISO time, empty before the first; ``operators``: of Spark's state,
     each with rows and bytes; ``error``: the last failure's sentence.
     """
 
@@ -50,6 +50,7 @@ class FlowStatus:
     seconds: float = 0.0
     restarts: int = 0
     error: str = ""
+    refused: int = 0
     operators: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)
 
     @property

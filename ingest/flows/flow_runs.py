@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
-from ingest.flows.flow_query import FlowQuery
+from ingest.flows.flow_query import FlowQuery, RepeatedError
 from ingest.flows.flow_record import FlowStatus
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.files.lease import Lease, LeaseLostError, Term
@@ -28,8 +28,11 @@ LONGEST_PAUSE = 60.0
 """Seconds before a flow that fails again and again is tried once more."""
 _NOT_NOW = ("E-LEASE-HELD", "E-FLOW-INPUT")
 """Codes of what is no failure of a run that drains all flows: another process runs one; a table has not changed yet, so it has no log."""
-_AT_ONCE = "SCHEMA_CHANGED"
-"""In the text of a failure behind which a new start goes on: an input has a column more."""
+_AT_ONCE = {
+    "SCHEMA_CHANGED": "an input has a column more; going on with it",
+    "OlderThanItsEventsError": "its events are newer than a table that they are joined with; reading that again",
+}
+"""By what is in the text of a failure behind which a new start goes on: what to say of it."""
 PAUSE = 1.0
 """Seconds before it is tried for the first time."""
 _TRIES = 3
@@ -69,7 +72,7 @@ class FlowRun:
                 if self.gives_up(failure):
                     raise
                 if not self.stop.is_set():
-                    self._failed(failure, quietly=False, pause=LONGEST_PAUSE)
+                    self._failed(failure, at_once="", pause=LONGEST_PAUSE)
                     self.stop.wait(LONGEST_PAUSE)
 
     def _again_and_again(self, term: Term | None) -> None:
@@ -86,10 +89,10 @@ class FlowRun:
                     raise
                 if self.stop.is_set():
                     break
-                at_once = _AT_ONCE in str(failure)
+                at_once = _at_once(failure)
                 went_on = self.status.batch > before
                 pause = PAUSE if went_on or at_once else min(pause * 2, LONGEST_PAUSE)
-                self._failed(failure, quietly=at_once, pause=pause)
+                self._failed(failure, at_once=at_once, pause=pause)
                 self.stop.wait(0.1 if at_once else pause)
         if term is not None:
             self._note(state="ended")
@@ -101,7 +104,8 @@ class FlowRun:
             while term is not None and not self.stop.is_set():
                 before = self.status.batch
                 try:
-                    self._stream(term, once=True)
+                    while self._stream(term, once=True):
+                        pass
                     break
                 except Exception as failure:
                     tries = 1 if self.status.batch > before else tries + 1
@@ -128,8 +132,8 @@ class FlowRun:
         finally:
             lease.release()
 
-    def _stream(self, term: Term, *, once: bool = False) -> None:
-        """Until it is to stop, or ends. Raises why it ended unasked."""
+    def _stream(self, term: Term, *, once: bool = False) -> bool:
+        """Until it is to stop, or ends. Returns whether it is to go on at once. Raises why it ended unasked."""
         committer = Committer(term.number, self._refuse_lost)
         settings = self.pipeline.flows[self.name]
         flow = FlowQuery(self._session, self.folder, settings, committer, self.say)
@@ -143,47 +147,55 @@ class FlowRun:
         begins, self._generation = flow.generation != self._generation, flow.generation
         self._note(state="runs", error="", **({"batch": -1} if begins else {}))
         try:
-            self._watch(query, flow)
+            return self._watch(query, flow)
         finally:
+            self._note(refused=self.status.refused + flow.refused)
             with suppress(Py4JError, OSError):
                 query.stop()
 
-    def _watch(self, query: StreamingQuery, flow: FlowQuery) -> None:
+    def _watch(self, query: StreamingQuery, flow: FlowQuery) -> bool:
         try:
             while not query.awaitTermination(1):
-                self._progress(query)
+                self._progress(query, flow)
                 if self.stop.is_set():
                     while flow.busy and query.isActive:  # no other begins any more
                         time.sleep(0.05)
-                    self._progress(query)
+                    self._progress(query, flow)
                     query.stop()
-                    return
-            self._progress(query)
+                    return False
+            self._progress(query, flow)
         except StreamingQueryException as failure:
+            if isinstance(flow.failure, RepeatedError):
+                return not self.stop.is_set()
             if not self.stop.is_set():
                 raise flow.failure or failure from None
+        return False
 
-    def _progress(self, query: StreamingQuery) -> None:
+    def _progress(self, query: StreamingQuery, flow: FlowQuery) -> None:
         """What Spark tells of its newest batches, once each."""
         for one in query.recentProgress:
             said: dict[str, Any] = json.loads(one.json)
             if said["batchId"] > self.status.batch:
-                self._note(**_of_progress(said, self.status))
+                refused, flow.refused = self.status.refused + flow.refused, 0
+                now = {**_of_progress(said, self.status), "refused": refused}
+                if flow.totals:
+                    now["rows"], flow.totals.rows = self.status.rows + flow.totals.rows, 0
+                self._note(**now)
 
     def _note(self, **now: Any) -> None:
         self.status = replace(self.status, **now)
         with suppress(OSError, Py4JError):  # nothing depends on it
             self.folder.say(self.status)
 
-    def _failed(self, failure: Exception, *, quietly: bool, pause: float) -> None:
+    def _failed(self, failure: Exception, *, at_once: str, pause: float) -> None:
         said = in_a_sentence(failure)
         self._note(
-            state="runs" if quietly else "failed",
-            error="" if quietly else said,
+            state="runs" if at_once else "failed",
+            error="" if at_once else said,
             restarts=self.status.restarts + 1,
         )
-        if quietly:
-            self.say(f"flow {self.name}: an input has a column more; going on with it")
+        if at_once:
+            self.say(f"flow {self.name}: {at_once}")
         else:
             self.say(f"flow {self.name} failed, and is tried again in {pause:.0f} s: {said}")
 
@@ -206,6 +218,11 @@ def _of_progress(said: dict[str, Any], before: FlowStatus) -> dict[str, Any]:
         "seconds": said["durationMs"].get("triggerExecution", 0) / 1000,
         "operators": operators,
     }
+
+
+def _at_once(failure: Exception) -> str:
+    text = f"{type(failure).__name__}: {failure}"
+    return next((said for sign, said in _AT_ONCE.items() if sign in text), "")
 
 
 def _known(watermark: str) -> str:

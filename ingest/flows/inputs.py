@@ -1,37 +1,134 @@
-"""What a flow reads: a change log, a topic, a folder of files; as a stream, or all of it at once."""
+"""What a flow reads: a change log, a topic, a folder of files, as a stream, or all of it at once; and tables that these are joined with."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.window import Window
 
 from ingest.changes import log_view
-from ingest.config.flow_settings import FlowInput
+from ingest.config.flow_inputs import FlowInput
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.record_stream import reader_options
 from ingest.lake.delta import change_log_table
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
+from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId
+from ingest.schema.change_log import LogColumns
+from ingest.targets.target import live_rows
 
 EVENT_TIME = "event_time"
 """The column that an expression's value comes as."""
 
 
 def frame(
-    session: SparkSession, pipeline: Pipeline, given: FlowInput, *, streams: bool = True
+    session: SparkSession,
+    pipeline: Pipeline,
+    given: FlowInput,
+    *,
+    streams: bool = True,
+    versions: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """An input. Columns: of a change log ``schema.change_log``'s, its images as the table's columns are called now; of a topic
-    ``key string, value string, topic string, partition int, offset bigint, timestamp timestamp``; of files their own.
-    ``streams``: as a stream, with its watermark. Raises :class:`IngestError` where it is not there yet.
+    ``key string, value string, topic string, partition int, offset bigint, timestamp timestamp``; of files and tables their own; of a history the
+    table's, and ``valid_from``, ``valid_to timestamp``. ``streams``: as a stream, with its watermark; ``versions``: by path, of tables that are to be
+    read as they were. Raises :class:`IngestError` where it is not there yet.
     """
     if given.change_log:
         found = _change_log(session, pipeline, given, streams=streams)
     elif given.kafka:
         found = _topic(session, pipeline, given, streams=streams)
-    else:
+    elif given.files:
         found = _files(session, given, streams=streams)
+    elif given.table:
+        path = pipeline.path(TableId.parse(given.table))
+        found = table_at(session, path, (versions or {}).get(path))
+    elif given.history:
+        path = log_path(pipeline, given)
+        found = history(_log(session, pipeline, given, (versions or {}).get(path)))
+    else:
+        found = _of_mysql(session, pipeline, given)
     return _timed(found, given)
+
+
+def table_at(session: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """A copy's rows that count, as it is in each batch, or was at a version. Raises :class:`IngestError` where there is none, or rows stay in it that the
+    source no longer has.
+    """
+    description = SparkTable(session, path).describe()
+    if description is None:
+        raise IngestError(
+            "E-FLOW-INPUT",
+            f"There is no table at {path} yet.",
+            remedy="run the pipeline, which copies it; or correct the input's name.",
+            may_pass=True,
+        )
+    reader = session.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    held = reader.load(path).where(live_rows(description.target))
+    return held.drop(RESERVED_COLUMN)
+
+
+def history(log: DataFrame) -> DataFrame:
+    """In: a change log. Out: each row as it was, from ``valid_from`` until before ``valid_to``, NULL while it is so. Rows that a snapshot found were so for ever
+    before: nobody knows since when.
+    """
+    key = F.col("position")
+    before = F.col("before").isNotNull() & F.col("operation").isin("update", "delete")
+    ended = log.where(before).select(
+        F.col("before").alias("row"), key.alias("at"), "committed_at", F.lit(-1).alias("sign")
+    )
+    since = F.when(F.col("origin") != "snapshot", F.col("committed_at"))
+    began = log.where(F.col("after").isNotNull()).select(
+        F.col("after").alias("row"),
+        key.alias("at"),
+        since.alias("committed_at"),
+        F.lit(1).alias("sign"),
+    )
+    # A row as text tells it from others, whatever its columns are; how it was before a change is how the change before has left it.
+    same = Window.partitionBy(F.to_json("row")).orderBy("at", "sign")
+    next_ = F.lead("committed_at").over(same)
+    states = began.unionByName(ended).withColumn("valid_to", next_).where("sign = 1")
+    # What ends all rows at once has no commit time: it was before the next change of the table.
+    wiped = log.where(F.col("operation").isin("truncate", "void", "restart"))
+    wiped = wiped.select(key.alias("wiped_at"))
+    times = log.where("committed_at IS NOT NULL").select(
+        "position", F.col("committed_at").alias("t")
+    )
+    latest = times.agg(F.max("t").alias("latest"))
+    later = wiped.join(times, F.col("position") > F.col("wiped_at"), "left")
+    wipes = later.groupBy("wiped_at").agg(F.min("t").alias("t")).crossJoin(latest)
+    wipes = wipes.select("wiped_at", F.coalesce("t", "latest").alias("wiped"))
+    names = [F.col(name) for name in ("row", "at", "committed_at", "valid_to")]
+    ended_by = states.join(wipes, F.col("wiped_at") > F.col("at"), "left").groupBy(*names)
+    both = ended_by.agg(F.min("wiped").alias("wiped"))
+    until = F.least("valid_to", "wiped").alias("valid_to")
+    return both.select("row.*", F.col("committed_at").alias("valid_from"), until)
+
+
+def _of_mysql(session: SparkSession, pipeline: Pipeline, given: FlowInput) -> DataFrame:
+    """By JDBC. The password is not among what Spark shows of a plan."""
+    name = given.connection or ""
+    server = pipeline.connections[name].server(name)
+    tls = "VERIFY_IDENTITY" if server.tls else "PREFERRED"
+    said = f"?connectionTimeZone=UTC&sslMode={tls}" + (
+        f"&trustCertificateKeyStoreUrl=file:{server.ca}&trustCertificateKeyStoreType=PEM"
+        if server.ca
+        else ""
+    )
+    return (
+        session.read.format("jdbc")
+        .option("driver", "com.mysql.cj.jdbc.Driver")
+        .option("url", f"jdbc:mysql://{server.host}:{server.port}/{server.database}{said}")
+        .option("dbtable", quoted(given.mysql or ""))
+        .option("user", server.user)
+        .option("password", server.secret)
+        .load()
+    )
 
 
 def _timed(found: DataFrame, given: FlowInput) -> DataFrame:
@@ -45,27 +142,56 @@ def _timed(found: DataFrame, given: FlowInput) -> DataFrame:
 
 def log_path(pipeline: Pipeline, given: FlowInput) -> str:
     """Of a change log."""
-    return pipeline.change_log_path(TableId.parse(given.change_log or ""))
+    return pipeline.change_log_path(TableId.parse(given.logged or ""))
+
+
+def table_of_log(session: SparkSession, pipeline: Pipeline, given: FlowInput) -> DataFrame:
+    """In the shape of a table, by its log: what its columns are called today."""
+    return _log(session, pipeline, given, None).where("after IS NOT NULL").select("after.*")
+
+
+def log_at(session: SparkSession, path: str) -> DataFrame:
+    """A change log, by its table's columns today."""
+    log = SparkTable(session, path)
+    columns = change_log_table.columns_of(log, None)
+    return log_view.today(session.read.format("delta").load(path), columns)
+
+
+def _log(
+    session: SparkSession, pipeline: Pipeline, given: FlowInput, version: int | None
+) -> DataFrame:
+    """All of it at once."""
+    log, columns = _found(session, pipeline, given)
+    reader = session.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return log_view.today(reader.load(log.path), columns)
 
 
 def _change_log(
     session: SparkSession, pipeline: Pipeline, given: FlowInput, *, streams: bool
 ) -> DataFrame:
-    log = SparkTable(session, log_path(pipeline, given))
-    if not log.exists():
-        raise IngestError(
-            "E-FLOW-INPUT",
-            f"{given.change_log} has no change log yet: {log.path} is not there.",
-            remedy="`targets: [mirror, change_log]` of the table; the log begins with its first batch after that.",
-            may_pass=True,
-        )
-    columns = change_log_table.columns_of(log, None)
+    log, columns = _found(session, pipeline, given)
     reader = session.readStream if streams else session.read
     if streams and given.starting == "latest":
         reader = reader.option("startingVersion", "latest")
     if streams and given.at_once:
         reader = reader.option("maxFilesPerTrigger", given.at_once)
     return log_view.today(reader.format("delta").load(log.path), columns)
+
+
+def _found(
+    session: SparkSession, pipeline: Pipeline, given: FlowInput
+) -> tuple[SparkTable, LogColumns]:
+    log = SparkTable(session, log_path(pipeline, given))
+    if not log.exists():
+        raise IngestError(
+            "E-FLOW-INPUT",
+            f"{given.logged} has no change log yet: {log.path} is not there.",
+            remedy="`targets: [mirror, change_log]` of the table; the log begins with its first batch after that.",
+            may_pass=True,
+        )
+    return log, change_log_table.columns_of(log, None)
 
 
 def _topic(

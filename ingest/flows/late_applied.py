@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.config.flow_settings import FlowSink
+from ingest.config.flow_sinks import FlowSink
 from ingest.flows import spark_plans
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import load
@@ -83,6 +83,8 @@ def _merge(
 
 def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) -> None:
     name = flow.folder.name
+    if flow.flow.totals:
+        raise _cannot(name, "nothing is late for `totals`")
     if WINDOW not in result.columns or "session_window" in result.columns:
         raise _cannot(name, "its result has no column `window`, by which its rows would be found")
     for sink in tables:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from pyspark.sql.window import Window
 
-from ingest.config.flow_settings import FlowSink, Mode
+from ingest.config.connection_settings import Server
+from ingest.config.flow_settings import Mode
+from ingest.config.flow_sinks import FlowSink
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows import batch_place, mysql_sink, mysql_table, redis_sink
+from ingest.flows.batch_place import Place
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.keyed_rows import GONE, VERSION, for_servers, marked, newest
+from ingest.flows.mysql_sink import Whose
+from ingest.flows.refused_rows import Refused, RefusedRows
 from ingest.flows.spark_plans import plain
 from ingest.kafka.record_stream import client_options
 from ingest.lake.delta.commit import Committer, Identity
@@ -28,7 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """``rows``: of a flow's result, kept, ``count`` of them; ``number``: Spark's, from 0."""
+    """``rows``: of a flow's result, kept, ``count`` of them; ``number``: Spark's, from 0. Rows with ``keyed_rows.GONE`` tell by it which keys are
+    no more.
+    """
 
     rows: DataFrame
     count: int
@@ -45,20 +56,25 @@ class Sinks:
     record: FlowRecord
     committer: Committer
 
-    def write(self, sink: FlowSink, batch: Batch) -> None:
-        """One batch to one sink."""
+    def write(self, sink: FlowSink, batch: Batch) -> int:
+        """One batch to one sink. Returns how many rows its server refuses, which are kept."""
         if sink.delta:
             self._delta(sink, batch)
+        elif sink.mysql:
+            return self._mysql(sink, batch)
         elif not batch.count:
-            return
+            return 0
+        elif sink.redis:
+            return self._redis(sink, batch)
         elif sink.kafka:
-            self._kafka(sink.kafka, batch)
+            self._kafka(sink, batch)
         elif sink.files:
             place = f"{sink.files.rstrip('/')}/batch={self.record.generation}-{batch.number:09d}"
             batch.rows.write.format(sink.format).mode("overwrite").save(place)
         else:
             print(f"-- {self.flow}, batch {batch.number}")  # noqa: T201 (it is what a console is for)
             batch.rows.show(1000, truncate=False)
+        return 0
 
     def app_id(self, sink: str, role: Role = Role.FLOW) -> str:
         """Under which a flow commits to one of its tables."""
@@ -82,24 +98,21 @@ class Sinks:
         """Of a Delta table."""
         return join(self.pipeline.lake.path, sink.delta or "")
 
-    def _delta(self, sink: FlowSink, batch: Batch) -> None:
-        """Exactly once: by the batch's number, which Delta keeps beside the rows."""
-        rows, app = batch.rows, self.app_id(sink.name)
-        table = SparkTable(rows.sparkSession, self.path(sink))
-        if not self.owns(table):
-            raise _taken(self.flow, table.path)
-        # What an earlier generation of the flow has left in it goes with this one's first batch.
-        begins = self.record.generation > 1 and not self.reached(table, sink.name)
-        if not (batch.count or begins or self.mode == "complete"):
-            return
-        identity = self.identity(app, batch.number)
-        if self.mode == "complete" or begins:
-            self.committer.once(table, identity, lambda: _overwrite(table, rows))
-        elif self.mode == "update":
-            _refuse_repeated(self.flow, sink, batch)
-            self.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
-        else:
-            self.committer.once(table, identity, lambda: table.append(rows, adds_columns=True))
+    def lost(self, sink: FlowSink, session: SparkSession) -> str:
+        """Why the flow cannot go on with a sink that it had; empty where it can."""
+        folder = self._folder
+        logged = folder.logged(self.record)
+        if sink.delta:
+            table = SparkTable(session, self.path(sink))
+            if not table.exists():
+                return f"its table {sink.delta} is gone"
+            if self.reached(table, sink.name) > logged + 1:
+                return f"its checkpoint is older than its table {sink.delta}"
+        if sink.mysql and sink.writes == "transactional":
+            held = mysql_sink.held(self._server(sink), self._whose(sink))
+            why = batch_place.lost(held, self._behind(folder.done(self.record)), logged)
+            return f"its table {sink.mysql} of MySQL: {why}" if why else ""
+        return ""
 
     def owns(self, table: SparkTable) -> bool:
         """Whether a table says that it is this flow's."""
@@ -109,8 +122,30 @@ class Sinks:
     def _owner(self) -> str:
         return f"{self.pipeline.name}/{self.flow}"
 
+    @property
+    def _folder(self) -> FlowFolder:
+        return FlowFolder(self.pipeline, self.flow)
+
+    def _server(self, sink: FlowSink) -> Server:
+        name = sink.connection or ""
+        return self.pipeline.connections[name].server(name)
+
+    def _whose(self, sink: FlowSink) -> Whose:
+        return Whose(self.pipeline.name, self.flow, sink.name)
+
+    def _behind(self, number: int) -> Place:
+        """Where a batch of this checkpoint ends."""
+        ends = "\n".join(self._folder.offsets(self.record, number)) if number >= 0 else ""
+        return Place(self.record.checkpoint_id, self.record.generation, number, ends)
+
     def make(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
-        """A Delta table, empty, where there is none. Raises :class:`IngestError` where somebody else's is there."""
+        """What a sink needs before its first batch. Raises :class:`IngestError` where it cannot be had."""
+        if sink.delta:
+            self._make_delta(sink, session, columns)
+        elif sink.mysql:
+            self._make_mysql(sink, columns)
+
+    def _make_delta(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
         table = SparkTable(session, self.path(sink))
         if table.exists():
             if not self.owns(table):
@@ -121,6 +156,18 @@ class Sinks:
         builder = builder.addColumns(plain(columns)).property(FLOW_PROPERTY, self._owner)
         builder.execute()
         table.make_lasting(0)
+
+    def _make_mysql(self, sink: FlowSink, columns: StructType) -> None:
+        server, table = self._server(sink), sink.mysql or ""
+        written = StructType([one for one in columns if one.name != GONE])
+        found = mysql_table.facts(server, table)
+        why = mysql_table.unfit(found, sink, written.names) if found else "there is no such table"
+        if why:
+            raise _unfit(self.flow, table, server, why, written, sink)
+        if sink.writes == "transactional":
+            mysql_sink.begin(
+                server, self._whose(sink), self._behind(self._folder.done(self.record))
+            )
 
     def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
         """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
@@ -133,28 +180,130 @@ class Sinks:
         if lake.names(sink.delta or ""):
             raise _nested(self.flow, self.path(sink), "is a folder that something else is in")
 
-    def _kafka(self, topic: str, batch: Batch) -> None:
+    def _delta(self, sink: FlowSink, batch: Batch) -> None:
+        """Exactly once: by the batch's number, which Delta keeps beside the rows."""
+        rows, app = batch.rows, self.app_id(sink.name)
+        table = SparkTable(rows.sparkSession, self.path(sink))
+        if not self.owns(table):
+            raise _taken(self.flow, table.path)
+        # What an earlier generation of the flow has left in it goes with this one's first batch.
+        begins = self.record.generation > 1 and not self.reached(table, sink.name)
+        if not (batch.count or begins or self.mode == "complete"):
+            return
+        identity = self.identity(app, batch.number)
+        merges = self.mode == "update" or GONE in rows.columns
+        if merges:
+            rows = self._of_each_key(sink, batch).drop(VERSION)
+            tells = sink.deleted or GONE in batch.rows.columns
+            rows = rows if tells else rows.drop(GONE)
+        if self.mode == "complete" or begins:
+            alive = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
+            self.committer.once(table, identity, lambda: _overwrite(table, alive))
+        elif merges:
+            self.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
+        else:
+            self.committer.once(table, identity, lambda: table.append(rows, adds_columns=True))
+
+    def _of_each_key(self, sink: FlowSink, batch: Batch) -> DataFrame:
+        """One row, and whether it is gone. Raises :class:`IngestError` where there are several, and nothing says which of them counts."""
+        rows = marked(batch.rows, sink.deleted)
+        if not batch.count:
+            return rows
+        if sink.version:
+            return newest(rows, sink.keys, sink.version)
+        if batch.rows.select(*map(quoted, sink.keys)).distinct().count() != batch.count:
+            raise _repeated(self.flow, sink)
+        return rows
+
+    def _mysql(self, sink: FlowSink, batch: Batch) -> int:
+        rows = self._of_each_key(sink, batch) if sink.keys else marked(batch.rows, None)
+        names = [name for name in rows.columns if name not in (GONE, VERSION)]
+        ready = for_servers(rows.select(*map(quoted, [*names, GONE])))
+        into = mysql_sink.Into(self._server(sink), sink.mysql or "", tuple(names), sink.keys)
+        kept = [0]
+
+        def refused(found: Sequence[Refused]) -> None:
+            kept[0] = self._refused(batch, sink, found)
+
+        def all_rows() -> Iterator[Any]:
+            # One transaction is one connection, so these go through the driver: a partition of them at a time.
+            return ready.toLocalIterator(prefetchPartitions=True) if batch.count else iter(())
+
+        if sink.writes == "transactional":
+            first, end = self._behind(batch.number - 1), self._behind(batch.number)
+            replaces = self.mode == "complete"
+            mysql_sink.at_once(
+                into, self._whose(sink), first, end, all_rows, refused, replaces=replaces
+            )
+        elif self.mode == "complete":
+            refused(mysql_sink.replace(into, all_rows))
+        elif batch.count:
+            refused(_in_tasks(ready, lambda part: mysql_sink.by_key(into, part)))
+        return kept[0]
+
+    def _redis(self, sink: FlowSink, batch: Batch) -> int:
+        rows = self._of_each_key(sink, batch)
+        if VERSION not in rows.columns:
+            by_batch = f"{self.record.generation:010d}{batch.number:010d}"
+            rows = rows.withColumn(VERSION, F.lit(by_batch))
+        names = [name for name in rows.columns if name not in (GONE, VERSION)]
+        ready = for_servers(rows.select(*map(quoted, [*names, GONE, VERSION])))
+        into = redis_sink.Into(self._server(sink), sink.redis or "", tuple(names), sink.keys)
+        return self._refused(
+            batch, sink, _in_tasks(ready, lambda part: redis_sink.by_key(into, part))
+        )
+
+    def _refused(self, batch: Batch, sink: FlowSink, found: Sequence[Refused]) -> int:
+        held = RefusedRows(
+            batch.rows.sparkSession,
+            self._folder.refused,
+            self.committer,
+            self.app_id("refused", Role.LATE),
+            self.record.checkpoint_id,
+        )
+        return held.keep(sink.name, batch.number, found)
+
+    def _kafka(self, sink: FlowSink, batch: Batch) -> None:
         """At least once. A row's id is made of its batch and content, and of its number among those that are alike, so that who
         reads a repeated one knows it.
         """
         alike = Window.partitionBy("value").orderBy(F.lit(0))
-        rows = batch.rows.select(F.to_json(F.struct("*")).alias("value"))
+        keys = (
+            F.to_json(F.struct(*map(quoted, sink.keys)))
+            if sink.keys
+            else F.lit(None).cast("string")
+        )
+        rows = batch.rows.select(F.to_json(F.struct("*")).alias("value"), keys.alias("key"))
         batch_id = f"{self.record.checkpoint_id}/{batch.number}"
         text = F.concat_ws(
             "/", F.lit(batch_id), F.sha2("value", 256), F.row_number().over(alike).cast("string")
         )
         header = F.struct(F.lit("ingest-id").alias("key"), text.cast("binary").alias("value"))
-        said = rows.select("value", F.array(header).alias("headers"))
+        said = rows.select("key", "value", F.array(header).alias("headers"))
         said.write.format("kafka").options(**client_options(self.pipeline)).option(
             "includeHeaders", "true"
-        ).option("topic", topic).save()
+        ).option("topic", sink.kafka or "").save()
+
+
+def _in_tasks(rows: DataFrame, send: Callable[[Any], Iterator[tuple[str, str]]]) -> list[Refused]:
+    """Rows sent to a server by Spark's tasks. Returns what it refuses."""
+    return [Refused(*one) for one in rows.rdd.mapPartitions(send).collect()]
 
 
 def merge(table: SparkTable, keys: tuple[str, ...], rows: DataFrame) -> None:
-    """Rows of these keys are as these are. NULL is a key like others."""
+    """Rows of these keys are as these are, and those that are gone (``keyed_rows.GONE``) are not. NULL is a key like others."""
     same = " AND ".join(f"held.{quoted(key)} <=> now.{quoted(key)}" for key in keys)
     merging = table.delta().alias("held").merge(rows.alias("now"), same).withSchemaEvolution()
-    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    if GONE not in rows.columns:
+        merging = merging.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    else:
+        values: dict[str, str | Column] = {
+            quoted(name): f"now.{quoted(name)}" for name in rows.columns if name != GONE
+        }
+        alive = f"NOT now.{GONE}"
+        merging = merging.whenMatchedDelete(f"now.{GONE}").whenMatchedUpdate(set=values)
+        merging = merging.whenNotMatchedInsert(alive, values)
+    merging.execute()
 
 
 def _overwrite(table: SparkTable, rows: DataFrame) -> None:
@@ -162,14 +311,24 @@ def _overwrite(table: SparkTable, rows: DataFrame) -> None:
     writer.save(table.path)
 
 
-def _refuse_repeated(flow: str, sink: FlowSink, batch: Batch) -> None:
-    if batch.rows.select(*map(quoted, sink.keys)).distinct().count() != batch.count:
-        raise IngestError(
-            "E-FLOW-KEYS",
-            f"The flow {flow!r} brings several rows of the same `keys` of {sink.delta} in one batch.",
-            means="Which of them counts is not known. Nothing of the batch was written there.",
-            remedy=f"name all columns that tell its rows apart; now they are {', '.join(sink.keys)}.",
-        )
+def _repeated(flow: str, sink: FlowSink) -> IngestError:
+    return IngestError(
+        "E-FLOW-KEYS",
+        f"The flow {flow!r} brings several rows of the same `keys` of {sink.place} in one batch.",
+        means="Which of them counts is not known. Nothing of the batch was written there.",
+        remedy=f"name all columns that tell its rows apart; now they are {', '.join(sink.keys)}. Or say by `version` which row is the newest.",
+    )
+
+
+def _unfit(
+    flow: str, table: str, server: Server, why: str, columns: StructType, sink: FlowSink
+) -> IngestError:
+    return IngestError(
+        "E-FLOW-SINK",
+        f"The flow {flow!r} cannot write to the table {table} of {server.shown}, database {server.database}: {why}.",
+        means="It was not started, and nothing was written there.",
+        remedy=f"mend the table, or the flow; one that fits is made by {mysql_table.suggested(table, columns, sink.keys)}",
+    )
 
 
 def _nested(flow: str, path: str, why: str) -> IngestError:

@@ -43,6 +43,17 @@ def of_batch(session: SparkSession, query_name: str) -> Any:
     return next(one.streamingQuery().lastExecution() for one in active if one.name() == query_name)
 
 
+def versions_read(execution: Any) -> dict[str, int]:
+    """By path of a Delta table that a batch reads as a table, and not as a stream: which version."""
+    found = {}
+    for node in nodes(execution.optimizedPlan()):
+        if str(node.nodeName()).startswith("LogicalRelation") and not node.isStreaming():
+            place = node.relation().location()
+            if str(place.getClass().getSimpleName()) == "PreparedDeltaFileIndex":
+                found[str(place.path().toString())] = int(place.preparedScan().version())
+    return found
+
+
 def batch_session(session: SparkSession) -> SparkSession:
     """One in which parts of a stream's batch can be read (:func:`as_frame`): Spark would refuse them as a stream, which they are no more."""
     other = sibling(session)

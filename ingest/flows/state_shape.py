@@ -39,7 +39,7 @@ _KEEPING: dict[str, Keeps] = {
 """By the name of a node: what of it says how its state looks."""
 
 _ID = re.compile(r"#(\d+)L?(?:-T\d+ms)?")
-_UNIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UNIQUE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|@[0-9a-f]{5,8}\b")
 
 
 def shape(result: DataFrame, inputs: Mapping[str, DataFrame]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -112,10 +112,19 @@ _TRIES = 4
 
 
 def create(
-    name: str, *, master: str, driver_memory: str, conf: dict[str, str], log: Path
+    name: str,
+    *,
+    master: str,
+    driver_memory: str,
+    conf: dict[str, str],
+    log: Path,
+    more: Sequence[str] = (),
 ) -> SparkSession:
-    """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal."""
+    """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal. ``more``: groups of artefacts that it needs beside its
+    own.
+    """
     jars = [*artefacts.jars("spark"), resource("connect", "log-store.jar")]
+    jars += [path for name in more for path in artefacts.jars(name)]
     names = [str(path) for path in jars]
     local = master.startswith("local")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -185,6 +194,7 @@ def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> Spark
         driver_memory=spark.driver_memory,
         conf=settings(pipeline, short=short),
         log=log,
+        more=["jdbc"] if any(one.reads_mysql for one in pipeline.flows.values()) else [],
     )
 
 

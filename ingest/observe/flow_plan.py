@@ -25,28 +25,50 @@ def of_flows(
     found = []
     for name, flow in flows.items():
         shown = f"flow {name}"
-        refused = [*_without_log(flow, logs), *_in_place_of(flow, folders)]
+        refused = [
+            *_without_log(flow, logs),
+            *_without_copy(flow, tables),
+            *_in_place_of(flow, folders),
+        ]
         found += [Effect(shown, "flows", ("refused",), why) for why in refused]
         if refused:
             continue
         record = records.get(name)
         if record is None:
-            begins = "; ".join(
-                f"{one.place} from its {'end' if one.starting == 'latest' else 'beginning'}"
-                for one in flow.inputs.values()
-            )
-            found.append(Effect(shown, "flows", ("nothing",), f"begins: reads {begins}"))
+            found.append(Effect(shown, "flows", ("nothing",), _begins(flow)))
         else:
             found += _changed(shown, flow, record, digests.get(name, ""))
     return found
 
 
+def _begins(flow: Flow) -> str:
+    if flow.totals:
+        tables = ", ".join(one.change_log or "" for one in flow.inputs.values())
+        return f"begins: computes its totals of {tables}, and keeps them right"
+    streams = "; ".join(
+        f"{one.place} from its {'end' if one.starting == 'latest' else 'beginning'}"
+        for one in flow.inputs.values()
+        if one.streams
+    )
+    joined = ", ".join(one.place for one in flow.inputs.values() if not one.streams)
+    return f"begins: reads {streams}" + (f"; joined with {joined}" if joined else "")
+
+
 def _without_log(flow: Flow, logs: Callable[[TableId], bool]) -> list[str]:
-    asked = [one.change_log for one in flow.inputs.values() if one.change_log]
+    asked = [one.logged for one in flow.inputs.values() if one.logged]
     return [
         f"{name} has no change log: say `targets: [mirror, change_log]` of it"
         for name in asked
         if not logs(TableId.parse(name))
+    ]
+
+
+def _without_copy(flow: Flow, tables: Collection[TableId]) -> list[str]:
+    asked = [one.table for one in flow.inputs.values() if one.table]
+    return [
+        f"{name}, which it is joined with, is not among the tables that the pipeline takes"
+        for name in asked
+        if TableId.parse(name) not in tables
     ]
 
 

@@ -321,6 +321,13 @@ METRICS: tuple[Metric, ...] = (
         ("flow",),
     ),
     Metric(
+        "ingest_flow_refused_total",
+        "counter",
+        "rows that a server which a flow writes to has refused, and that are kept",
+        lambda facts: _of_flows(facts, lambda one: one.refused),
+        ("flow",),
+    ),
+    Metric(
         "ingest_flow_restarts_total",
         "counter",
         "how often a flow ended unasked, and began anew",

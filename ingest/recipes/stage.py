@@ -100,6 +100,11 @@ class Stage:
             [row.asDict(recursive=True) for row in held.frame().collect()] if held.exists() else []
         )
 
+    def end_spark(self) -> None:
+        """Before something else starts its own."""
+        spark_session.end(self._made)
+        self._made = None
+
     def end(self) -> None:
         """Stop what was started here."""
         spark_session.end(self._made)

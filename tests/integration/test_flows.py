@@ -24,7 +24,15 @@ flows:
     mode: update
     sinks: [{delta: marts/totals, keys: [customer]}, {files: OUT, format: json}]
     trigger: 1 second
+  titled:
+    sql: titled.sql
+    inputs: {orders: {change_log: flowing.orders}, titles: {mysql: titles, connection: own}}
+    sinks: [{delta: marts/titled}]
+connections:
+  own: {url: "mysql://ingest@127.0.0.1:PORT/flowing_titles", password: {file: SECRET}}
 """
+TITLED = """SELECT after.id, titles.title, titles.since FROM orders JOIN titles ON titles.customer = after.customer
+WHERE operation IN ('read', 'insert')"""
 
 
 def test_a_flow_follows_a_table_and_a_kill_behind_its_table_s_commit_adds_nothing_twice(
@@ -35,9 +43,17 @@ def test_a_flow_follows_a_table_and_a_kill_behind_its_table_s_commit_adds_nothin
         "CREATE TABLE flowing.orders (id INT PRIMARY KEY, customer VARCHAR(20), total DECIMAL(9,2))",
         "INSERT INTO flowing.orders VALUES (1, 'anna', 1.50), (2, 'Ösel', 2.25), (3, 'anna', 0.01)",
     )
+    server.database("flowing_titles")
+    server.sql(
+        "CREATE TABLE flowing_titles.titles (customer VARCHAR(20), title VARCHAR(20), since DATETIME(6))",
+        "INSERT INTO flowing_titles.titles VALUES ('anna', 'Dr. Ä', '2026-01-01 23:59:59.123456')",
+    )
     file = cli.init("flowing", "flowing.*")
+    (cli.folder / "titled.sql").write_text(TITLED)
     (cli.folder / "totals.sql").write_text(TOTALS)
-    file.write_text(file.read_text() + MORE.replace("OUT", str(cli.folder / "out")))
+    mysql = stack.mysql()
+    more = MORE.replace("PORT", str(mysql.port)).replace("SECRET", str(mysql.secret("ingest")))
+    file.write_text(file.read_text() + more.replace("OUT", str(cli.folder / "out")))
 
     def same():
         asked = "SELECT customer, COUNT(*), SUM(total) FROM flowing.orders GROUP BY customer"
@@ -82,4 +98,11 @@ def test_a_flow_follows_a_table_and_a_kill_behind_its_table_s_commit_adds_nothin
         job.send_signal(signal.SIGINT)
         assert job.wait(90) == 0
     assert "failed" not in (cli.folder / "job.err").read_text()
+    titled = (
+        DeltaTable(join(load(file).lake.path, "marts", "titled")).to_pyarrow_table().to_pylist()
+    )
+    assert sorted((row["id"], row["title"], f"{row['since']:%H:%M:%S.%f}") for row in titled) == [
+        (id_, "Dr. Ä", "23:59:59.123456") for id_ in (1, 3, 4)
+    ]
+    assert mysql.secret("ingest").read_text() not in (cli.folder / "job.err").read_text()
     assert ": 4 rows in 2 partitions" in cli("flow", "state", str(file), "totals").stdout

@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+from tests.outside import packages
+
 
 def rows(said):
     """Of the last table on the screen."""
@@ -20,3 +24,31 @@ def test_twenty_lines_copy_a_table(cli):
     done = cli("recipe", "one-table")
     assert done.returncode == 0, done.stderr
     assert rows(done.stdout)[-2:] == [("1", "first", ""), ("2", "changed", "")]
+
+
+def test_four_ways_to_write_a_batch_make_three_counts(cli):
+    done = cli("recipe", "error-counts")
+    assert done.returncode == 0, done.stderr
+    for way, said in (
+        ("transactional", "1,500   each once"),
+        ("idempotent", "1,500   each once"),
+        ("at least once", "1,750   250 twice"),
+        ("at most once", "1,250   250 lost"),
+        ("each line, map-only", "1,500   each once"),
+    ):
+        assert re.search(rf"^{way} +{said} *$", done.stdout, re.MULTILINE), done.stdout
+    assert 'behind batch 6, at {"recipe-error-lines":{"0":6000}}' in done.stdout
+
+
+def test_revenue_is_that_of_mysql_s_own_select_behind_cancellations_too(cli):
+    done = cli("recipe", "revenue")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("MySQL's own SELECT says the same") == 2, done.stdout
+
+
+@pytest.mark.long
+def test_redis_has_the_latest_and_never_goes_back(cli):
+    packages_of_redis = str(packages.installed("redis"))
+    done = cli("recipe", "latest-in-redis", env={"PYTHONPATH": packages_of_redis})
+    assert done.returncode == 0, done.stderr
+    assert "Redis holds what MySQL does; the deleted key is gone" in done.stdout

@@ -43,6 +43,8 @@ def place(written, name, number):
 class OneFlow:
     """One flow `f` in a lake below `folder`, of the words in `folder/words` if nothing else is said."""
 
+    connections = {}  # noqa: RUF012 (replaced, never changed)
+
     def __init__(self, spark, folder, function, **settings):
         self.spark, self.folder = spark, Path(folder)
         self.source = self.folder / "words"
@@ -56,8 +58,10 @@ class OneFlow:
         path.write_text(function)
         kind = {"sql": str(path)} if path.suffix == ".sql" else {"python": f"{path}:flow"}
         words = {**WORDS, "files": str(self.source), **settings.pop("words", {})}
+        self.connections = settings.pop("connections", self.connections)
+        more = {"connections": self.connections}
         said = {"inputs": {"words": words}, "sinks": [{"delta": "out"}], **kind, **settings}
-        self.pipeline = pipeline_at(self.folder / "lake", flows={"f": said})
+        self.pipeline = pipeline_at(self.folder / "lake", flows={"f": said}, **more)
 
     def put(self, rows):
         """A file more; each is a batch."""

@@ -29,7 +29,7 @@ def test_a_batch_that_fails_again_and_again_is_tried_ever_more_rarely(spark, tmp
     )
     flow.put(words((at(1), "cat")))
     run = FlowRun(spark, flow.pipeline, "f", flow.said.append, threading.Event())
-    monkeypatch.setattr(run, "_failed", lambda failure, *, quietly, pause: pauses.append(pause))
+    monkeypatch.setattr(run, "_failed", lambda failure, *, at_once, pause: pauses.append(pause))
     monkeypatch.setattr(run.stop, "wait", lambda _: len(pauses) >= 4 and run.stop.set())
     run.until_stopped()
     assert pauses == [0.1, 0.2, 0.4, 0.8]

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -19,19 +18,6 @@ def lines(heading):
 
 def line(name, found):
     return f"| {name} | {' | '.join(found[mode] for mode in MODES)} |"
-
-
-@pytest.fixture
-def stream(spark, tmp_path):
-    """An empty one, of `at timestamp, word string`, with a watermark where it is asked for."""
-    (tmp_path / "in").mkdir()
-
-    def made(watermark=True):
-        reader = spark.readStream.schema("at timestamp, word string")
-        found = reader.json(str(tmp_path / "in"))
-        return found.withWatermark("at", "10 minutes") if watermark else found
-
-    return made
 
 
 def joined(stream):

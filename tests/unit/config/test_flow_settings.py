@@ -56,10 +56,30 @@ def test_a_flow_s_files_are_sought_beside_the_pipeline_file(tmp_path):
             {"inputs": {"o": {**INPUT, "event_time": "a", "watermark": "soon"}}},
             "expected a number and a unit",
         ),
-        ({"trigger": "0 seconds"}, "expected a number and a unit"),
+        ({"trigger": "soon"}, "expected a number and a unit"),
         ({"sinks": []}, "`flows.revenue.sinks` is empty"),
-        ({"sinks": [{}]}, "give exactly one of `delta`, `kafka`, `files` and `console`"),
-        ({"sinks": [{"kafka": "t", "keys": ["a"]}]}, "`keys` is for `delta` alone"),
+        (
+            {"sinks": [{}]},
+            "give exactly one of `delta`, `mysql`, `redis`, `kafka`, `files`, `console`",
+        ),
+        ({"sinks": [{"files": "t", "keys": ["a"]}]}, "`keys` is not for files and the console"),
+        ({"sinks": [{"redis": "t", "connection": "c"}]}, "`redis` needs `keys`"),
+        ({"sinks": [{"mysql": "t"}]}, "`connection` goes with `mysql` and `redis`"),
+        (
+            {"sinks": [{"mysql": "t", "connection": "c"}]},
+            "`connection: c` of mysql c/t is not one of `connections`",
+        ),
+        ({"inputs": {"a": {"table": "d.t"}}}, "no input is a stream"),
+        (
+            {
+                "inputs": {
+                    "a": INPUT,
+                    "b": {"table": "d.t", "watermark": "1 hour", "event_time": "x"},
+                }
+            },
+            "`event_time`, `watermark`, `starting` and `at_once` are for streams alone",
+        ),
+        ({"inputs": {"a": INPUT, "b": {"mysql": "t"}}}, "`mysql` and `connection` go together"),
         ({"sinks": [{"delta": "/etc"}]}, "expected a folder below the lake"),
         ({"sinks": [{"delta": "../x"}]}, "expected a folder below the lake"),
         ({"sinks": [{"delta": "_ingest/x"}]}, "expected a folder below the lake"),

@@ -81,7 +81,9 @@ def test_a_password_that_is_not_there_says_where_it_was_looked_for(monkeypatch):
 def test_the_json_schema_describes_every_setting():
     schema = json.loads(json.dumps(pipeline_file.Pipeline.model_json_schema()))
     assert schema["additionalProperties"] is False
-    sections = "name source kafka connect lake dedup spark tables flows observe defaults"
+    sections = (
+        "name source kafka connect lake dedup spark tables flows observe defaults connections"
+    )
     assert set(sections.split()) == set(schema["properties"])
 
 

@@ -1,0 +1,77 @@
+"""Redis as a sink of a flow: the newest row of each key, and never back."""
+
+import json
+from contextlib import closing
+from unittest.mock import patch
+
+import pytest
+
+from ingest.config.connection_settings import Server
+from ingest.flows import flow_query, redis_sink
+from ingest.flows.refused_rows import MOST, Refused, RefusedRows
+from ingest.model.errors import IngestError
+from ingest.testing.source import Source
+from tests.support.flows import OneFlow, dying
+
+LATEST = """SELECT coalesce(after.id, before.id) id, after.name name, operation, position
+FROM words WHERE operation IN ('read', 'insert', 'update', 'delete')"""
+
+
+def test_redis_keeps_the_newest_row_of_each_key_and_no_older_write_brings_one_back(
+    spark, tmp_path, logged, redis
+):
+    source, lake = Source(), logged()
+    table = source.table(
+        "d.t", {"id": "INT", "name": "VARCHAR(9)"}, ["id"], rows=[{"id": 1, "name": "a"}]
+    )
+    lake.follow(source)
+    sink = {
+        "redis": "t",
+        "connection": "cache",
+        "keys": ["id"],
+        "version": "position",
+        "deleted": "operation = 'delete'",
+    }
+    connections = {"cache": {"url": redis.url, "password": {"file": str(redis.secret)}}}
+    words = {"words": {"change_log": "d.t"}}
+    flow = OneFlow(spark, tmp_path, LATEST, inputs=words, sinks=[sink], connections=connections)
+    flow.pipeline = lake.pipeline.model_copy(
+        update={"flows": flow.pipeline.flows, "connections": flow.pipeline.connections}
+    )
+    table.insert(id=2, name="b")
+    table.update(1, name="c")
+    table.delete(2)
+    table.insert(id=3, name="d:%")
+    lake.follow(source)
+    with patch.object(flow_query, "reached", dying("flow_written")):
+        flow.run()
+    with closing(redis.client()) as client:
+        before = {key: client.hgetall(key) for key in client.keys("t:*")}
+        assert {
+            key: json.loads(one["row"])["name"] if "row" in one else None
+            for key, one in before.items()
+        } == {
+            "t:1": "c",
+            "t:2": None,
+            "t:3": "d:%",
+        }
+        server = Server(kind="redis", name="cache", host="127.0.0.1", port=redis.port, user="", ca=None, tls=False,
+                        password=redis.secret.read_text(), database="0")  # fmt: skip
+        into = redis_sink.Into(server, "t", ("id", "name"), ("id",))
+        old = [
+            (2, "b", False, "0" * len(before["t:2"]["version"])),
+            (1, "a", False, "0" * len(before["t:1"]["version"])),
+        ]
+        assert list(redis_sink.by_key(into, iter(old))) == []
+        assert {key: client.hgetall(key) for key in client.keys("t:*")} == before
+        client.set("t:9", "something else")
+        refused = list(redis_sink.by_key(into, iter([(9, "x", False, "1"), (10, "y", False, "1")])))
+        assert [json.loads(row)["id"] for row, _ in refused] == [9]
+        assert client.get("t:9") == "something else"
+        assert json.loads(client.hget("t:10", "row"))["name"] == "y"
+
+
+def test_more_refused_rows_than_can_be_the_rows_fault_stop_the_flow(spark, tmp_path):
+    held = RefusedRows(spark, str(tmp_path / "refused"), None, "app", "c")
+    with pytest.raises(IngestError, match="refuses more than 10,000 rows of one batch"):
+        held.keep("mysql:t", 0, [Refused("{}", "no")] * (MOST + 1))

@@ -1,0 +1,316 @@
+"""Totals stay right while rows change, come and go, in all tables of a join, whatever dies."""
+
+import random
+from decimal import Decimal
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import functions as F
+
+from ingest.flows import flow_query
+from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_query import FlowQuery
+from ingest.lake.delta.commit import Committer, sibling
+from ingest.model.errors import IngestError
+from ingest.testing.source import Source
+from tests.support.flows import OneFlow, dying
+
+ORDERS = {"id": "INT", "customer": "INT", "status": "VARCHAR(9)", "amount": "DECIMAL(9,2)"}
+CUSTOMERS = {"id": "INT", "region": "VARCHAR(9)"}
+LINES = {"id": "INT", "ordered": "INT", "many": "INT"}
+
+JOINED = """SELECT c.region, o.amount, o.status FROM orders o JOIN customers c ON c.id = o.customer
+WHERE o.status <> 'cancelled'"""
+SUMS = {
+    "orders": "count(*)",
+    "told": "count(amount)",
+    "revenue": "sum(amount)",
+    "mean": "avg(amount)",
+}
+ODD = {"biggest": "max(amount)", "kinds": "count(DISTINCT status)", "revenue": "sum(amount)"}
+
+
+class Shop:
+    """A source of three tables, its lake, and a flow of totals over it."""
+
+    def __init__(
+        self,
+        spark,
+        folder,
+        logged,
+        function,
+        totals,
+        seed=1,
+        inputs=("orders", "customers"),
+        **settings,
+    ):
+        self.rng, self.spark = random.Random(seed), spark
+        self.source, self.lake = Source(), logged()
+        self.orders = self.source.table("d.orders", ORDERS, ["id"], rows=[])
+        self.customers = self.source.table("d.customers", CUSTOMERS, ["id"], rows=[])
+        self.lines = self.source.table("d.lines", LINES, ["id"], rows=[])
+        self.ids = {"orders": set(), "customers": set(), "lines": set()}
+        self.next = 1
+        self.change(40)
+        self.lake.follow(self.source)
+        given = {name: {"change_log": f"d.{name}"} for name in inputs}
+        self.given = {"inputs": given, "totals": {"by": ["region"], "values": totals}, **settings}
+        self.flow = OneFlow(spark, folder, function, **self.given)
+        self._place()
+
+    def _place(self):
+        more = {"flows": self.flow.pipeline.flows, "connections": self.flow.pipeline.connections}
+        self.flow.pipeline = self.lake.pipeline.model_copy(update=more)
+
+    def again(self, function, **settings):
+        self.flow.change(function, **{**self.given, **settings})
+        self._place()
+
+    def change(self, many):
+        for _ in range(many):
+            table = self.rng.choice(["orders", "orders", "customers", "lines"])
+            row = {
+                "orders": lambda: {
+                    "customer": self.rng.choice([1, 2, 3, None]),
+                    "status": self.rng.choice(["new", "paid", "cancelled"]),
+                    "amount": self.rng.choice(
+                        [None, Decimal(self.rng.randrange(-999, 9999)) / 100]
+                    ),
+                },
+                "customers": lambda: {"region": self.rng.choice(["north", "Süd", None])},
+                "lines": lambda: {"ordered": self.rng.randrange(20), "many": self.rng.randrange(9)},
+            }[table]()
+            at, ids = getattr(self, table), self.ids[table]
+            if ids and self.rng.random() < 0.6:
+                id_ = self.rng.choice(sorted(ids))
+                if self.rng.random() < 0.4:
+                    at.delete(id_)
+                    ids.discard(id_)
+                else:
+                    at.update(id_, **row)
+            else:
+                id_ = self.next if table != "customers" else self.rng.choice([1, 2, 3])
+                if id_ in ids:
+                    continue
+                at.insert(id=id_, **row)
+                ids.add(id_)
+                self.next += 1
+
+    def step(self, many=25):
+        self.change(many)
+        self.lake.follow(self.source)
+
+    def audit(self):
+        """How many rows differ from Spark's own GROUP BY over the tables now."""
+        folder = FlowFolder(self.flow.pipeline, "f")
+        query = FlowQuery(
+            sibling(self.spark), folder, self.flow.pipeline.flows["f"], Committer(1), print
+        )
+        cut, many, _ = query.audit(5)
+        assert cut.batch == self.lake.batches.newest.batch_id
+        return many
+
+
+@pytest.mark.parametrize("totals", [SUMS, ODD], ids=["sums", "odd"])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 12))]
+)
+def test_totals_of_a_join_are_those_of_the_tables_after_each_batch(
+    spark, tmp_path, logged, totals, seed
+):
+    shop = Shop(spark, tmp_path, logged, JOINED, totals, seed)
+    shop.flow.run()
+    assert shop.audit() == 0
+    for number in range(4):
+        shop.step()
+        place = ("flow_started", "flow_written", "nowhere", "flow_written")[number]
+        with patch.object(flow_query, "reached", dying(place)):
+            status = shop.flow.run()
+        assert shop.audit() == 0
+        assert status.rows > 0
+    held = shop.flow.rows()
+    assert held, "the seed leaves some groups"
+    assert not [said for said in shop.flow.said[1:] if "computed from the tables" in said], (
+        shop.flow.said
+    )
+
+
+def test_a_group_without_rows_is_no_group_and_what_is_not_told_is_null(spark, tmp_path, logged):
+    shop = Shop(
+        spark, tmp_path, logged, "SELECT status region, amount FROM orders", SUMS, inputs=["orders"]
+    )
+    shop.flow.run()
+    for id_ in sorted(shop.ids["orders"]):
+        shop.orders.delete(id_)
+    shop.orders.insert(id=900, customer=1, status="one", amount=None)
+    shop.lake.follow(shop.source)
+    shop.flow.run()
+    (row,) = shop.flow.rows()
+    assert {name: row[name] for name in ("region", *SUMS)} == {
+        "region": "one", "orders": 1, "told": 0, "revenue": None, "mean": None
+    }  # fmt: skip
+
+
+def test_what_the_log_cannot_tell_as_changes_is_computed_from_the_tables(spark, tmp_path, logged):
+    shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
+    shop.flow.run()
+    shop.orders.truncate()
+    shop.ids["orders"].clear()
+    shop.step()
+    shop.flow.run()
+    assert "it is the first batch" in shop.flow.said[0]
+    assert any("orders has seen: truncate" in said for said in shop.flow.said)
+    assert shop.audit() == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (JOINED.replace("JOIN", "LEFT JOIN"), "it has a join of the kind LeftOuter"),
+        pytest.param(
+            "SELECT DISTINCT status region, amount FROM orders",
+            "it has a step of the kind Distinct",
+            marks=pytest.mark.long,
+        ),
+        (
+            "SELECT a.status region, b.amount FROM orders a JOIN orders b ON a.customer = b.customer",
+            "it reads something more than once",
+        ),
+        pytest.param(
+            "SELECT status region, amount FROM orders WHERE customer IN (SELECT id FROM customers)",
+            "it has a subquery",
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_query_whose_changes_cannot_be_told_apart_is_computed_whole_and_is_right(
+    spark, tmp_path, logged, function, why
+):
+    shop = Shop(spark, tmp_path, logged, function, SUMS)
+    shop.flow.run()
+    shop.step()
+    with patch.object(flow_query, "reached", dying("flow_written")):
+        shop.flow.run()
+    assert shop.audit() == 0
+    query = FlowQuery(
+        sibling(spark),
+        FlowFolder(shop.flow.pipeline, "f"),
+        shop.flow.pipeline.flows["f"],
+        Committer(1),
+        print,
+    )
+    assert query.totals_now().why_whole.startswith(why)
+
+
+def test_a_changed_query_is_computed_anew_and_nothing_is_refused(spark, tmp_path, logged):
+    shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
+    shop.flow.run()
+    shop.again(JOINED.replace("'cancelled'", "'paid'"))
+    shop.step()
+    shop.flow.run()
+    assert shop.audit() == 0
+    shop.again(JOINED, totals={"by": ["region", "status"], "values": ODD})
+    shop.step()
+    shop.flow.run()
+    assert shop.audit() == 0
+
+
+def test_an_audit_finds_a_total_that_somebody_has_changed(spark, tmp_path, logged):
+    shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
+    shop.flow.run()
+    path = str(shop.lake.path / "out")
+    spark.sql(f"UPDATE delta.`{path}` SET orders = orders + 1")
+    assert shop.audit() == 2 * len(shop.flow.rows()) > 0
+
+
+CHANGES_WITH_REGION = """SELECT after.id, c.region FROM orders o JOIN customers c ON c.id = o.after.customer
+WHERE operation IN ('read', 'insert')"""
+
+
+def test_a_batch_that_comes_again_is_joined_with_the_table_as_it_was(spark, tmp_path, logged):
+    source, lake = Source(), logged()
+    orders = source.table("d.orders", ORDERS, ["id"], rows=[])
+    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
+    orders.insert(id=1, customer=1, status="new", amount=1)
+    lake.follow(source)
+    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
+    sinks = [{"delta": "out"}, {"delta": "more"}]
+    flow = OneFlow(
+        spark, tmp_path, CHANGES_WITH_REGION.replace("o.after", "after"), inputs=given, sinks=sinks
+    )
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    flow.run()
+    orders.insert(id=2, customer=1, status="new", amount=1)
+    lake.follow(source)
+
+    def moved_on(name, batch, detail=""):
+        if name == "flow_written" and not moved:
+            moved.append(detail)
+            customers.update(1, region="south")
+            orders.insert(id=3, customer=1, status="new", amount=1)
+            lake.follow(source)
+            raise OSError("it dies")
+
+    moved = []
+    with patch.object(flow_query, "reached", moved_on):
+        flow.run()
+    assert moved == ["f/delta:out"]
+    for name in ("out", "more"):
+        assert sorted((row["id"], row["region"]) for row in flow.rows(name)) == [
+            (1, "north"),
+            (2, "north"),
+            (3, "south"),
+        ]
+
+
+def test_a_history_tells_how_a_row_was_at_an_event(spark, tmp_path, logged):
+    from ingest.flows import inputs
+
+    source, lake = Source(), logged()
+    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
+    lake.follow(source)
+    customers.update(1, region="south")
+    customers.insert(id=2, region="west")
+    customers.delete(2)
+    customers.update(1, region="north")
+    lake.follow(source)
+    customers.insert(id=3, region="east")
+    customers.truncate()
+    customers.insert(id=4, region="new")
+    lake.follow(source)
+    log = lake.changes("d.customers", today=True)
+    told = F.col("committed_at").isNotNull()
+    moment = F.timestamp_seconds(F.col("position.file") * 1_000_000 + F.col("position.pos"))
+    log = log.withColumn("committed_at", F.when(told, moment))
+    at = {
+        (row.operation, row.after and row.after.region): row.committed_at for row in log.collect()
+    }
+    assert len({*at.values()}) > 6
+    rows = inputs.history(log).orderBy("id", F.col("valid_to").asc_nulls_last()).collect()
+    assert [(row.id, row.region, row.valid_from, row.valid_to) for row in rows] == [
+        (1, "north", None, at["update", "south"]),
+        (1, "south", at["update", "south"], at["update", "north"]),
+        (1, "north", at["update", "north"], at["insert", "new"]),
+        (2, "west", at["insert", "west"], at["delete", None]),
+        (3, "east", at["insert", "east"], at["insert", "new"]),
+        (4, "new", at["insert", "new"], None),
+    ]
+
+
+def test_totals_want_what_they_can_go_by():
+    for change, said in (
+        ({"mode": "update"}, "`totals` have no `mode`"),
+        ({"sinks": [{"console": True}]}, "`totals` are kept in a Delta table"),
+        ({"inputs": {"a": {"kafka": "t"}}}, "`totals` go by change logs alone"),
+    ):
+        with pytest.raises((IngestError, ValueError), match=said):
+            _parsed(change)
+
+
+def _parsed(change):
+    from ingest.config.flow_settings import Flow
+
+    given = {"sql": "f.sql", "inputs": {"a": {"change_log": "d.t"}}, "sinks": [{"delta": "out"}]}
+    return Flow.model_validate(
+        {**given, "totals": {"by": ["x"], "values": {"n": "count(*)"}}, **change}
+    )
