@@ -77,6 +77,8 @@ soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill mat
 	@$(BIN)/python -m tests.power.matrix
 	@$(BIN)/python -m tests.outside.filters --draws 50
 	@$(BIN)/python -m tests.spark.flows.lateness --seeds 50 --events 200000
+	@$(BIN)/python -m tests.kills.outward --lines 1000000 --kills 60
+	@$(BIN)/python -m tests.kills.corrections --changes 200000 --kills 12
 	@$(BIN)/python -m bench soak
 
 relock: $(READY) ## write the locks again after a change of versions

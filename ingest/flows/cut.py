@@ -22,11 +22,16 @@ class TableCut:
 
 @dataclass(frozen=True)
 class Cut:
-    """``batch``: of the manifest; ``tables``: by input; ``made_of``: a digest of the function's query and of the totals."""
+    """``batch``: of the manifest; ``tables``: by input; ``made_of``: a digest of the function's query and of the totals; ``main``: the table that holds
+    them, by name and Delta's id; ``main_version``: what it was before the batch; ``told``: the other sinks, which all have had the whole by then.
+    """
 
     batch: int
     tables: Mapping[str, TableCut]
     made_of: str
+    main: str
+    main_version: int
+    told: tuple[str, ...]
 
     def as_text(self) -> str:
         """For a file."""
@@ -37,7 +42,7 @@ class Cut:
         """The inverse."""
         said = json.loads(text)
         tables = {name: TableCut(**one) for name, one in said["tables"].items()}
-        return cls(said["batch"], tables, said["made_of"])
+        return cls(**{**said, "tables": tables, "told": tuple(said["told"])})
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,8 @@ def decide(
         return Decision("whole", "it is the first batch")
     if before.made_of != now.made_of:
         return Decision("whole", "the flow was changed")
+    if before.main != now.main:
+        return Decision("whole", "its table is another one")
     for name, table in now.tables.items():
         was = before.tables.get(name)
         if was is None or (was.id, was.log_id) != (table.id, table.log_id):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,7 +26,7 @@ from ingest.flows.cut import Cut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction, load
 from ingest.flows.flow_record import FlowRecord
-from ingest.flows.joined_tables import JoinedTables, gone
+from ingest.flows.joined_tables import JoinedTables
 from ingest.flows.sinks import Batch, Sinks
 from ingest.flows.totals_flow import TotalsFlow, not_audited
 from ingest.lake.delta.commit import Committer
@@ -114,12 +113,6 @@ class FlowQuery:
         if versions is None:
             return result
         self._only = number
-        for path, version in versions.items():
-            try:
-                SparkTable(self.session, path).delta()
-                self.session.read.format("delta").option("versionAsOf", version).load(path)
-            except PySparkException:
-                raise gone(self.folder.name, number, path, version) from None
         return self.made(function, versions=versions)[0]
 
     def totals_now(self) -> TotalsFlow:
@@ -163,6 +156,7 @@ class FlowQuery:
     ) -> tuple[DataFrame, Fingerprint]:
         """What the function makes of the inputs, and what a flow of it is."""
         self.session.conf.set(POLICY, self.flow.watermarks)
+        self.session.conf.set(spark_plans.MOST_FIELDS, spark_plans.ALL_FIELDS)
         given = {
             name: inputs.frame(
                 self.session, self.folder.pipeline, one, streams=streams, versions=versions
@@ -196,8 +190,9 @@ class FlowQuery:
             self.say(f"flow {name}: {found.changed}")
         sinks = self._sinks(record)
         for sink in self.flow.sinks:
-            sinks.make(sink, self.session, columns)
-        wanted = [one for one in self.flow.sinks if one.delta or one.mysql]
+            had = record != before and (bool(old) if before is None else sink.name in before.tables)
+            sinks.make(sink, self.session, columns, had=had)
+        wanted = [one for one in self.flow.sinks if one.delta or notes_its_place(one)]
         record = replace(record, tables=tuple(one.name for one in wanted))
         if record != before:
             self.folder.keep(record)
@@ -207,6 +202,11 @@ class FlowQuery:
         """What is gone that the flow cannot go on without; empty where nothing is."""
         if not self.folder.holds(record):
             return "its checkpoint is gone, or is another one"
+        joined, logged = JoinedTables(self.folder, self.flow), self.folder.logged(record)
+        if logged > self.folder.done(record):
+            gone = joined.gone(self.session, record, logged)
+            if gone:
+                return gone
         sinks = self._sinks(record)
         had = [sink for sink in self.flow.sinks if sink.name in record.tables]
         found = (sinks.lost(sink, self.session) for sink in had)
@@ -288,6 +288,11 @@ def totals_fingerprint(flow: Flow, function: FlowFunction, made_of: str) -> Fing
     """Of totals, whose state is their table, which is computed anew where they were changed."""
     reads = inputs_of(flow, tuple(flow.inputs))
     return Fingerprint(reads, flow.mode, (), made_of, function.digest)
+
+
+def notes_its_place(sink: FlowSink) -> bool:
+    """Whether it holds how far the flow is, beside what it wrote."""
+    return bool(sink.mysql and sink.writes == "transactional")
 
 
 def refused(name: str, why: str) -> IngestError:

@@ -30,6 +30,7 @@ _NOT_NOW = ("E-LEASE-HELD", "E-FLOW-INPUT")
 """Codes of what is no failure of a run that drains all flows: another process runs one; a table has not changed yet, so it has no log."""
 _AT_ONCE = {
     "SCHEMA_CHANGED": "an input has a column more; going on with it",
+    "ColumnsChangedError": "a table has other columns now; going on with them",
     "OlderThanItsEventsError": "its events are newer than a table that they are joined with; reading that again",
 }
 """By what is in the text of a failure behind which a new start goes on: what to say of it."""

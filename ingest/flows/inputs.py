@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -48,7 +48,9 @@ def frame(
         found = table_at(session, path, (versions or {}).get(path))
     elif given.history:
         path = log_path(pipeline, given)
-        found = history(_log(session, pipeline, given, (versions or {}).get(path)))
+        of = SparkTable(session, pipeline.path(TableId.parse(given.history))).describe()
+        log = _log(session, pipeline, given, (versions or {}).get(path))
+        found = history(log, of.key if of else ())
     else:
         found = _of_mysql(session, pipeline, given)
     return _timed(found, given)
@@ -73,29 +75,38 @@ def table_at(session: SparkSession, path: str, version: int | None = None) -> Da
     return held.drop(RESERVED_COLUMN)
 
 
-def history(log: DataFrame) -> DataFrame:
-    """In: a change log. Out: each row as it was, from ``valid_from`` until before ``valid_to``, NULL while it is so. Rows that a snapshot found were so for ever
-    before: nobody knows since when.
+def history(log: DataFrame, key: Sequence[str]) -> DataFrame:
+    """In: a change log, by its table's columns; the table's key, empty for none. Out: each row as it was, from ``valid_from`` until before ``valid_to``, NULL
+    while it is so. Of rows that the first snapshot found ``valid_from`` is NULL: nobody knows since when they were so.
     """
-    key = F.col("position")
-    before = F.col("before").isNotNull() & F.col("operation").isin("update", "delete")
-    ended = log.where(before).select(
-        F.col("before").alias("row"), key.alias("at"), "committed_at", F.lit(-1).alias("sign")
+    at = F.col("position").alias("at")
+    since = F.when(F.col("origin") != "snapshot", F.col("committed_at")).alias("since")
+    images = log.where(F.col("operation").isin("insert", "update", "delete", "read"))
+    began = images.where("after IS NOT NULL").select(
+        F.col("after").alias("row"), at, since, "committed_at", F.lit(1).alias("sign")
     )
-    since = F.when(F.col("origin") != "snapshot", F.col("committed_at"))
-    began = log.where(F.col("after").isNotNull()).select(
-        F.col("after").alias("row"),
-        key.alias("at"),
-        since.alias("committed_at"),
-        F.lit(1).alias("sign"),
+    went = images.where("before IS NOT NULL").select(
+        F.col("before").alias("row"), at, since, "committed_at", F.lit(-1).alias("sign")
     )
-    # A row as text tells it from others, whatever its columns are; how it was before a change is how the change before has left it.
-    same = Window.partitionBy(F.to_json("row")).orderBy("at", "sign")
-    next_ = F.lead("committed_at").over(same)
-    states = began.unionByName(ended).withColumn("valid_to", next_).where("sign = 1")
+    if key:
+        # Each event of a key ends what was so before. An update's own end and beginning are one event.
+        went = (
+            went.join(began.select("at", F.lit(True).alias("both")), "at", "left")
+            .where("both IS NULL")
+            .drop("both")
+        )
+        same = Window.partitionBy(*[F.col(f"row.{quoted(name)}") for name in key])
+    else:
+        # Rows that are alike are told apart by their number: the first that goes is the first that came.
+        alike = Window.partitionBy("row", "sign").orderBy("at")
+        began = began.withColumn("nth", F.row_number().over(alike))
+        went = went.withColumn("nth", F.row_number().over(alike))
+        same = Window.partitionBy("row", "nth")
+    next_ = F.lead("committed_at").over(same.orderBy("at", "sign"))
+    states = began.unionByName(went).withColumn("valid_to", next_).where("sign = 1")
     # What ends all rows at once has no commit time: it was before the next change of the table.
     wiped = log.where(F.col("operation").isin("truncate", "void", "restart"))
-    wiped = wiped.select(key.alias("wiped_at"))
+    wiped = wiped.select(F.col("position").alias("wiped_at"))
     times = log.where("committed_at IS NOT NULL").select(
         "position", F.col("committed_at").alias("t")
     )
@@ -103,11 +114,11 @@ def history(log: DataFrame) -> DataFrame:
     later = wiped.join(times, F.col("position") > F.col("wiped_at"), "left")
     wipes = later.groupBy("wiped_at").agg(F.min("t").alias("t")).crossJoin(latest)
     wipes = wipes.select("wiped_at", F.coalesce("t", "latest").alias("wiped"))
-    names = [F.col(name) for name in ("row", "at", "committed_at", "valid_to")]
-    ended_by = states.join(wipes, F.col("wiped_at") > F.col("at"), "left").groupBy(*names)
+    told = [F.col(name) for name in states.columns]
+    ended_by = states.join(wipes, F.col("wiped_at") > F.col("at"), "left").groupBy(*told)
     both = ended_by.agg(F.min("wiped").alias("wiped"))
     until = F.least("valid_to", "wiped").alias("valid_to")
-    return both.select("row.*", F.col("committed_at").alias("valid_from"), until)
+    return both.select("row.*", F.col("since").alias("valid_from"), until)
 
 
 def _of_mysql(session: SparkSession, pipeline: Pipeline, given: FlowInput) -> DataFrame:

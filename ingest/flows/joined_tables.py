@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from ingest.config.flow_settings import Flow
-from ingest.flows import log_ends, spark_plans
+from ingest.flows import log_ends, spark_plans, table_versions
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
 from ingest.lake.files.location import local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
 
@@ -60,6 +61,13 @@ class JoinedTables:
         text = self.folder.cut(record, number)
         return json.loads(text) if text else None
 
+    def gone(self, session: SparkSession, record: FlowRecord, number: int) -> str:
+        """Why a batch cannot be joined again as it was; empty where it can, or nothing was noted."""
+        for path, version in (self.noted(record, number) or {}).items() if self.paths else ():
+            if not table_versions.readable(session, path, version):
+                return f"version {version} of {path}, which batch {number} was joined with, is gone"
+        return ""
+
     def note(self, record: FlowRecord, number: int, execution: Any) -> None:
         """What the batch in hand is joined with, unless that was noted before. Raises :class:`OlderThanItsEventsError`, and :class:`IngestError`."""
         read = {_plainly(path): v for path, v in spark_plans.versions_read(execution).items()}
@@ -80,14 +88,22 @@ class JoinedTables:
             if time.monotonic() > until:
                 raise log_ends.unpublished(self.folder.name)
             time.sleep(0.1)
-        first = entry
-        for older in self._ledger.entries(_BACK, below=entry.batch_id):
+        # The first published batch that holds all of the events: tables are to be as new as it has them.
+        first, ids = entry, _ids(entry)
+        for older in self._ledger.entries(_BACK, below=entry.batch_id) if ends else ():
             if not _holds(older, {}, ends):
                 break
             first = older
-        published = first.versions
-        if any(version < published.get(path, 0) for path, version in used.items()):
+        same = {path for path, id_ in _ids(first).items() if ids.get(path) == id_}
+        published = {path: version for path, version in first.versions.items() if path in same}
+        if ends and any(version < published.get(path, 0) for path, version in used.items()):
             raise OlderThanItsEventsError(f"batch {number} has events that are newer than {used}")
+
+
+def _ids(entry: Entry) -> dict[str, str]:
+    """By path: which table it was."""
+    logs = {one.log.path: one.log.id for one in entry.tables.values() if one.log}
+    return {one.path: one.id for one in entry.tables.values()} | logs
 
 
 def _plainly(path: str) -> str:
@@ -101,14 +117,4 @@ def _holds(entry: Entry, used: Mapping[str, int], ends: Mapping[str, int]) -> bo
     versions = entry.versions
     return all(logs.get(id_, end) >= end for id_, end in ends.items()) and all(
         versions.get(path, version) >= version for path, version in used.items()
-    )
-
-
-def gone(name: str, number: int, path: str, version: int) -> IngestError:
-    """A batch cannot be joined as it was."""
-    return IngestError(
-        "E-FLOW-JOINED",
-        f"Batch {number} of the flow {name!r} was joined with version {version} of {path}, which is gone.",
-        means="The batch cannot come again as it was, and nothing else was written.",
-        remedy="say `on_change: restart` of the flow, and start it again; and run it more often than `lake.history_hours`.",
     )

@@ -90,6 +90,11 @@ def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) ->
     for sink in tables:
         if not sink.keys:
             raise _cannot(name, f"its table {sink.delta} has no `keys`, by which rows are replaced")
+    if others := [sink.place for sink in flow.flow.sinks if sink.mysql or sink.redis]:
+        raise _cannot(
+            name,
+            f"it would not come to {', '.join(others)}, which then would differ from its tables",
+        )
     for one, given in flow.flow.inputs.items():
         if given.kafka:
             raise _cannot(

@@ -6,9 +6,11 @@ Nothing is bent to fit: a row that MySQL refuses, or would have to cut, is hande
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -18,7 +20,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from ingest.config.connection_settings import Server
 from ingest.flows.batch_place import Place, act, is_act
-from ingest.flows.refused_rows import Refused, as_json
+from ingest.flows.refused_rows import Refused, as_json, refuse_too_many
 from ingest.model.errors import IngestError
 from ingest.model.names import quoted
 
@@ -69,13 +71,14 @@ _PASSING = frozenset((1053, 1205, 1213, 2003, 2006, 2013, 2055))
 @dataclass(frozen=True)
 class Into:
     """A table as rows go into it; goes to Spark's tasks. ``columns``: of each row, behind which it says whether its key is gone; ``keys``: some
-    of them, empty where rows are only added.
+    of them, empty where rows are only added; ``digits``: behind the point that each column holds; None where it is not known to round.
     """
 
     server: Server
     table: str
     columns: tuple[str, ...]
     keys: tuple[str, ...]
+    digits: tuple[int | None, ...]
 
     @property
     def put(self) -> str:
@@ -186,15 +189,50 @@ def _again() -> Retrying:
 
 
 def write(cursor: Cursor, into: Into, rows: Iterable[Sequence[Any]]) -> list[Refused]:
-    """Within a transaction. Returns what MySQL refuses."""
+    """Within a transaction. Returns what MySQL refuses, or would change. Raises :class:`IngestError` for too much of it."""
     left, refused = iter(rows), list[Refused]()
+    cursor.execute("SELECT @@max_allowed_packet")
+    (most,) = cursor.fetchone() or (0,)
     while chunk := list(islice(left, CHUNK)):
-        if _sent(cursor, into, chunk) is not None:
-            for row in chunk:
+        fitting = []
+        for row in chunk:
+            if misfit := unfit(into, row, most):
+                refused.append(Refused(as_json(into.columns, row), misfit))
+            else:
+                fitting.append(row)
+        if _sent(cursor, into, fitting) is not None:
+            for row in fitting:
                 why = _sent(cursor, into, [row])
                 if why is not None:
                     refused.append(Refused(as_json(into.columns, row), why))
+        refuse_too_many(into.table, refused)
     return refused
+
+
+_FRACTION = re.compile(r"\.(\d*[1-9])0*$")
+
+
+def unfit(into: Into, row: Sequence[Any], most: int) -> str:
+    """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, or takes it for lost. ``most``: bytes of a statement. Pure."""
+    if row[-1]:
+        return ""
+    sizes = (len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
+    if sum(sizes) * 2 > most:
+        return f"it is too large for max_allowed_packet ({most:,} bytes)"
+    for name, value, digits in zip(into.columns, row, into.digits, strict=False):
+        if digits is not None and (many := _behind_point(value)) > digits:
+            return f"{name} has {many} digits behind the point, and its column {digits}"
+    return ""
+
+
+def _behind_point(value: Any) -> int:
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal):
+        exponent = value.normalize().as_tuple().exponent
+        return max(0, -exponent) if isinstance(exponent, int) else 0
+    found = _FRACTION.search(value) if isinstance(value, str) else None
+    return len(found[1]) if found else 0
 
 
 def _sent(cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]]) -> str | None:
@@ -224,10 +262,13 @@ def _of_the_row(failure: Exception) -> str | None:
 
 def by_key(into: Into, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[str, str]]:
     """In a task: each chunk in a transaction of its own. Yields what is refused: row and reason."""
+    all_ = list[Refused]()
     while chunk := list(islice(rows, CHUNK)):
         for attempt in _again():
             with attempt, transaction(into.server) as cursor:
                 refused = write(cursor, into, chunk)
+        all_ += refused
+        refuse_too_many(into.table, all_)
         yield from ((one.row, one.reason) for one in refused)
 
 
@@ -257,14 +298,19 @@ def place(cursor: Cursor, whose: Whose, *, to_change: bool = False) -> Place | N
 
 
 def begin(server: Server, whose: Whose, at: Place) -> None:
-    """Note where a sink that is new begins. One that is noted already stays as it is."""
+    """Note where a sink that is new begins. One that is noted already stays as it is, unless nothing was ever written of it: a first start failed, or was killed,
+    before the flow knew of it.
+    """
     values = (*whose.key, at.checkpoint, at.generation, at.batch, at.ends)
     for attempt in _again():
         with attempt, transaction(server) as cursor:
             try:
                 cursor.execute(_PLACES_DDL)
                 cursor.execute(
-                    f"INSERT IGNORE INTO {PLACES} VALUES (%s, %s, %s, %s, %s, %s, %s)", values
+                    f"INSERT INTO {PLACES} VALUES (%s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE "
+                    "checkpoint = IF(batch = -1, VALUES(checkpoint), checkpoint), "
+                    "generation = IF(batch = -1, VALUES(generation), generation)",
+                    values,
                 )
             except pymysql.OperationalError as failure:
                 if failure.args[0] in (1044, 1142):

@@ -1,11 +1,24 @@
-"""Whether a table of MySQL can take a flow's result. Facts first, then a pure judgement."""
+"""Whether a table of MySQL can take a flow's result as it is. Facts first, then a pure judgement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pyspark.sql.types import DataType, DecimalType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from ingest.config.connection_settings import Server
 from ingest.config.flow_sinks import FlowSink
@@ -14,15 +27,26 @@ from ingest.model.names import quoted
 
 
 @dataclass(frozen=True)
-class TableFacts:
-    """``columns``: in lower case, whether each may be NULL; ``unique``: columns of each unique index, in lower case; ``generated``: columns that
-    nobody writes.
+class ColumnFacts:
+    """``kind``: MySQL's `data_type`; ``digits``: behind the point that it holds, of a number or of seconds; None where that says nothing; ``collation``: of
+    a text; ``nullable``; ``given``: whether nobody has to bring it; ``generated``: nobody may.
     """
 
+    kind: str
+    digits: int | None = None
+    collation: str | None = None
+    nullable: bool = True
+    given: bool = True
+    generated: bool = False
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """``columns``: by name in lower case; ``unique``: names, in lower case, of each unique index's columns."""
+
     engine: str
-    columns: Mapping[str, bool]
-    unique: Sequence[frozenset[str]]
-    generated: frozenset[str] = frozenset()
+    columns: Mapping[str, ColumnFacts]
+    unique: Sequence[frozenset[str]] = field(default_factory=tuple)
 
 
 def facts(server: Server, table: str) -> TableFacts | None:
@@ -33,43 +57,108 @@ def facts(server: Server, table: str) -> TableFacts | None:
         found = cursor.fetchone()
         if found is None:
             return None
-        asked = "SELECT LOWER(column_name), is_nullable, extra FROM information_schema.columns"
+        asked = (
+            "SELECT LOWER(column_name), LOWER(data_type), numeric_scale, datetime_precision, collation_name, "
+            "is_nullable, column_default, LOWER(extra) FROM information_schema.columns"
+        )
         cursor.execute(f"{asked} {of_table}", (table,))
-        columns = list(cursor.fetchall())
+        columns = {row[0]: _column(*row[1:]) for row in cursor.fetchall()}
         asked = "SELECT index_name, LOWER(column_name) FROM information_schema.statistics"
         cursor.execute(f"{asked} {of_table} AND non_unique = 0", (table,))
         indexes = dict[str, set[str]]()
         for index, column in cursor.fetchall():
             indexes.setdefault(index, set()).add(column or "")  # of an expression it has no name
-    generated = {
-        name for name, _, extra in columns if "GENERATED" in extra.replace("DEFAULT_GENERATED", "")
-    }
-    nullable = {name: said == "YES" for name, said, _ in columns}
-    unique = [frozenset(names) for names in indexes.values()]
-    return TableFacts(found[0] or "", nullable, unique, frozenset(generated))
+    return TableFacts(found[0] or "", columns, [frozenset(names) for names in indexes.values()])
 
 
-def unfit(found: TableFacts, sink: FlowSink, columns: Sequence[str]) -> str:
-    """Why a table cannot take a result of these columns; empty where it can. Pure."""
-    names = {name.lower(): name for name in columns}
-    if lacking := [names[name] for name in names if name not in found.columns]:
+def _column(
+    kind: str,
+    scale: int | None,
+    of_second: int | None,
+    collation: str | None,
+    nullable: str,
+    default: str | None,
+    extra: str,
+) -> ColumnFacts:
+    generated = "generated" in extra.replace("default_generated", "")
+    given = nullable == "YES" or default is not None or "auto_increment" in extra or generated
+    digits = None if kind in ("float", "double") else scale if scale is not None else of_second
+    return ColumnFacts(kind, digits, collation, nullable == "YES", given, generated)
+
+
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
+_TIMES = ("datetime", "timestamp")
+_FITTING: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...]], ...] = (
+    ((StringType,), _TEXTS),
+    ((BinaryType,), _BYTES),
+    ((BooleanType, IntegralType), _WHOLE),
+    ((DecimalType,), _WHOLE),
+    ((TimestampType, TimestampNTZType), _TIMES),
+    ((DateType,), ("date",)),
+)
+"""Of keys, which have to be found again: types of Spark's, and those of MySQL's that compare as they do."""
+
+
+def unfit(found: TableFacts, sink: FlowSink, result: StructType) -> str:
+    """Why a table cannot take such a result; empty where it can. Pure."""
+    names = {one.name.lower(): one for one in result}
+    if lacking := [one.name for name, one in names.items() if name not in found.columns]:
         return f"it has no column {', '.join(lacking)}"
-    if fixed := [names[name] for name in names if name in found.generated]:
+    if fixed := [one.name for name, one in names.items() if found.columns[name].generated]:
         return f"its column {', '.join(fixed)} is generated"
+    if wanting := [
+        name for name, one in found.columns.items() if not one.given and name not in names
+    ]:
+        return f"its column {', '.join(wanting)} is NOT NULL without a DEFAULT, and the result does not bring it"
     if found.engine.lower() != "innodb":
         return f"its engine is {found.engine}, which knows no transactions"
-    keys = frozenset(key.lower() for key in sink.keys)
-    if not keys:
-        return ""
-    listed = ", ".join(sink.keys)
+    for name, one in names.items():
+        if found.columns[name].kind == "float" and not isinstance(one.dataType, FloatType):
+            return f"its column {one.name} is FLOAT, which holds 7 digits of {one.dataType.simpleString()}"
+    return _unfit_keys(found, sink, result) if sink.keys else ""
+
+
+def _unfit_keys(found: TableFacts, sink: FlowSink, result: StructType) -> str:
+    kinds = {one.name: one.dataType for one in result}
+    keys, listed = frozenset(key.lower() for key in sink.keys), ", ".join(sink.keys)
     if keys not in found.unique:
         return f"it has no PRIMARY KEY and no UNIQUE index of exactly ({listed}), by which a row would be found again"
-    if nullable := [key for key in sink.keys if found.columns[key.lower()]]:
-        return f"its key {', '.join(nullable)} may be NULL, and NULL is never found again"
+    for key in sink.keys:
+        column = found.columns[key.lower()]
+        if column.nullable:
+            return f"its key {key} may be NULL, and NULL is never found again"
+        fitting = next((held for of, held in _FITTING if isinstance(kinds[key], of)), ())
+        if column.kind not in fitting:
+            return f"its key {key} is {column.kind.upper()}, which does not compare as {kinds[key].simpleString()} does"
+        if column.kind in _TEXTS and not exact(column.collation):
+            return (
+                f"its key {key} has the collation {column.collation}, to which texts are the same that are two to Spark; "
+                "utf8mb4_0900_bin tells them apart"
+            )
     for index in found.unique:
-        if index != keys and index & names.keys():
+        if index != keys and index & {one.lower() for one in kinds}:
             return f"its UNIQUE index of ({', '.join(sorted(index))}) could find another row than ({listed}) does"
     return ""
+
+
+def exact(collation: str | None) -> bool:
+    """Whether texts are the same to it only where their bytes are: others pass over case, accents, or spaces at the end."""
+    return (
+        collation is None
+        or collation.endswith(("_0900_bin", "_nopad_bin"))
+        or collation == "binary"
+    )
+
+
+def digits(found: TableFacts, columns: Sequence[str]) -> tuple[int | None, ...]:
+    """By column, how many digits behind the point it holds, where MySQL would round off the others without a word. Pure."""
+    kept = (*_WHOLE, *_TIMES, "time")
+    return tuple(
+        one.digits if (one := found.columns[name.lower()]).kind in kept else None
+        for name in columns
+    )
 
 
 _TYPES = {
@@ -80,12 +169,11 @@ _TYPES = {
     "smallint": "SMALLINT",
     "int": "INT",
     "bigint": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
     "date": "DATE",
     "timestamp": "DATETIME(6)",
     "timestamp_ntz": "DATETIME(6)",
 }
+_KEYS = {"string": "VARCHAR(255) COLLATE utf8mb4_0900_bin", "binary": "VARBINARY(255)"}
 
 
 def suggested(table: str, columns: StructType, keys: Sequence[str]) -> str:
@@ -93,9 +181,9 @@ def suggested(table: str, columns: StructType, keys: Sequence[str]) -> str:
     lines = []
     for one in columns:
         kind = _type(one.dataType)
-        if one.name in keys and kind == "TEXT":
-            kind = "VARCHAR(255)"
-        lines.append(f"{quoted(one.name)} {kind}" + (" NOT NULL" if one.name in keys else ""))
+        if one.name in keys:
+            kind = f"{_KEYS.get(one.dataType.simpleString(), kind)} NOT NULL"
+        lines.append(f"{quoted(one.name)} {kind}")
     if keys:
         lines.append(f"PRIMARY KEY ({', '.join(map(quoted, keys))})")
     return f"CREATE TABLE {quoted(table)} ({', '.join(lines)})"
@@ -104,4 +192,6 @@ def suggested(table: str, columns: StructType, keys: Sequence[str]) -> str:
 def _type(kind: DataType) -> str:
     if isinstance(kind, DecimalType):
         return f"DECIMAL({kind.precision},{kind.scale})"
+    if isinstance(kind, (DoubleType, FloatType)):
+        return "DOUBLE"
     return _TYPES.get(kind.simpleString(), "JSON")

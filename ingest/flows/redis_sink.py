@@ -64,6 +64,45 @@ def _part(value: Any) -> str:
     return text.replace("%", "%25").replace(":", "%3A")
 
 
+OWNERS = "ingest:flow:"
+"""What the keys begin with that say how versions are made, and how often that has changed."""
+
+_EPOCH = """
+if redis.call('HGET', KEYS[1], 'versions') ~= ARGV[1] then
+  redis.call('HSET', KEYS[1], 'versions', ARGV[1])
+  redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+end
+return redis.call('HGET', KEYS[1], 'epoch')
+"""
+
+
+def begin(server: Server, owner: str, versions: str) -> int:
+    """How often versions of a sink were made in another way, from 1: it leads each version, so that those of now are newer than those of before. ``versions``: how
+    they are made from now on.
+    """
+    import redis
+
+    try:
+        return int(str(client(server).eval(_EPOCH, 1, owner, versions)))
+    except (redis.ConnectionError, redis.TimeoutError) as failure:
+        raise away(server, str(failure)) from None
+    except redis.ResponseError as failure:
+        raise refuses(server, str(failure)) from None
+
+
+def epoch(server: Server, owner: str, versions: str) -> int:
+    """The same, for a flow that runs: of one that another has followed it is that of before, so whoever wakes up brings nothing back."""
+    import redis
+
+    try:
+        said, number = client(server).hmget(owner, ["versions", "epoch"])
+    except (redis.ConnectionError, redis.TimeoutError) as failure:
+        raise away(server, str(failure)) from None
+    if said is None or number is None:
+        return begin(server, owner, versions)
+    return int(str(number)) if said == versions else 0
+
+
 _open: dict[tuple[int, Server], redis.Redis] = {}
 """Of this process, by its id, as Spark's workers are forked. Each is a pool."""
 

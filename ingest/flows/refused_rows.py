@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,13 @@ class Refused:
 
 def as_json(columns: Sequence[str], row: Sequence[Any]) -> str:
     """Of a row that went to a server."""
-    return json.dumps(dict(zip(columns, row, strict=False)), default=_text, ensure_ascii=False)
+    values = {name: _finite(value) for name, value in zip(columns, row, strict=False)}
+    return json.dumps(values, default=_text, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN; it is a text, as Spark writes it."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _text(value: Any) -> str:
@@ -55,8 +62,7 @@ class RefusedRows:
         """
         if not found:
             return 0
-        if len(found) > MOST:
-            raise _too_many(sink, found)
+        refuse_too_many(sink, found)
         table = SparkTable(self.session, self.path)
         attempt, told = 0, set[str]()
         if table.exists():
@@ -81,8 +87,11 @@ class RefusedRows:
         return len(rows)
 
 
-def _too_many(sink: str, found: Sequence[Refused]) -> IngestError:
-    return IngestError(
+def refuse_too_many(sink: str, found: Sequence[Refused]) -> None:
+    """Raises :class:`IngestError` for more than :data:`MOST`."""
+    if len(found) <= MOST:
+        return
+    raise IngestError(
         "E-FLOW-REFUSED",
         f"{sink} refuses more than {MOST:,} rows of one batch, the first with: {found[0].reason}",
         means="Nothing of the batch was taken for written; it comes again.",

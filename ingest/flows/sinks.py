@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -44,6 +44,8 @@ class Batch:
     rows: DataFrame
     count: int
     number: int
+    whole: bool = False
+    """Whether they are all there are, in place of what a sink holds."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,19 @@ class Sinks:
         ends = "\n".join(self._folder.offsets(self.record, number)) if number >= 0 else ""
         return Place(self.record.checkpoint_id, self.record.generation, number, ends)
 
-    def make(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
-        """What a sink needs before its first batch. Raises :class:`IngestError` where it cannot be had."""
+    def make(
+        self, sink: FlowSink, session: SparkSession, columns: StructType, *, had: bool
+    ) -> None:
+        """What a sink needs before its first batch. ``had``: an earlier generation of the flow wrote to it. Raises :class:`IngestError` where it cannot be had."""
+        lacking = [key for key in sink.keys if key not in columns.names]
+        if lacking and not sink.delta:
+            raise _no_key(self.flow, sink, lacking, columns.names)
         if sink.delta:
             self._make_delta(sink, session, columns)
         elif sink.mysql:
-            self._make_mysql(sink, columns)
+            self._make_mysql(sink, columns, had=had)
+        elif sink.redis:
+            redis_sink.begin(self._server(sink), self._owner_of(sink), self._versions_of(sink))
 
     def _make_delta(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
         table = SparkTable(session, self.path(sink))
@@ -157,17 +166,26 @@ class Sinks:
         builder.execute()
         table.make_lasting(0)
 
-    def _make_mysql(self, sink: FlowSink, columns: StructType) -> None:
+    def _owner_of(self, sink: FlowSink) -> str:
+        return f"{redis_sink.OWNERS}{self._owner}/{sink.redis}"
+
+    def _versions_of(self, sink: FlowSink) -> str:
+        """What a key's versions are told by: they begin anew where that is another one."""
+        return f"by {sink.version}" if sink.version else f"by batch of {self.record.checkpoint_id}"
+
+    def _make_mysql(self, sink: FlowSink, columns: StructType, *, had: bool) -> None:
         server, table = self._server(sink), sink.mysql or ""
         written = StructType([one for one in columns if one.name != GONE])
         found = mysql_table.facts(server, table)
-        why = mysql_table.unfit(found, sink, written.names) if found else "there is no such table"
+        why = mysql_table.unfit(found, sink, written) if found else "there is no such table"
         if why:
             raise _unfit(self.flow, table, server, why, written, sink)
         if sink.writes == "transactional":
-            mysql_sink.begin(
-                server, self._whose(sink), self._behind(self._folder.done(self.record))
-            )
+            at = self._behind(self._folder.done(self.record))
+            if had and at.batch < 0:
+                # What an earlier generation has written there goes with this one's first batch, whatever has become of its note.
+                at = replace(at, checkpoint="", generation=at.generation - 1)
+            mysql_sink.begin(server, self._whose(sink), at)
 
     def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
         """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
@@ -188,7 +206,7 @@ class Sinks:
             raise _taken(self.flow, table.path)
         # What an earlier generation of the flow has left in it goes with this one's first batch.
         begins = self.record.generation > 1 and not self.reached(table, sink.name)
-        if not (batch.count or begins or self.mode == "complete"):
+        if not (batch.count or begins or batch.whole or self.mode == "complete"):
             return
         identity = self.identity(app, batch.number)
         merges = self.mode == "update" or GONE in rows.columns
@@ -196,9 +214,9 @@ class Sinks:
             rows = self._of_each_key(sink, batch).drop(VERSION)
             tells = sink.deleted or GONE in batch.rows.columns
             rows = rows if tells else rows.drop(GONE)
-        if self.mode == "complete" or begins:
+        if self.mode == "complete" or begins or batch.whole:
             alive = rows.where(f"NOT {GONE}").drop(GONE) if GONE in rows.columns else rows
-            self.committer.once(table, identity, lambda: _overwrite(table, alive))
+            self.committer.once(table, identity, lambda: overwrite(table, alive))
         elif merges:
             self.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
         else:
@@ -219,7 +237,19 @@ class Sinks:
         rows = self._of_each_key(sink, batch) if sink.keys else marked(batch.rows, None)
         names = [name for name in rows.columns if name not in (GONE, VERSION)]
         ready = for_servers(rows.select(*map(quoted, [*names, GONE])))
-        into = mysql_sink.Into(self._server(sink), sink.mysql or "", tuple(names), sink.keys)
+        server, table = self._server(sink), sink.mysql or ""
+        found = mysql_table.facts(server, table)
+        why = (
+            mysql_table.unfit(found, sink, plain(batch.rows.select(*map(quoted, names)).schema))
+            if found
+            else "it is gone"
+        )
+        if found is None or why:
+            raise _unfit(
+                self.flow, table, server, why, batch.rows.select(*map(quoted, names)).schema, sink
+            )
+        digits = mysql_table.digits(found, names)
+        into = mysql_sink.Into(server, table, tuple(names), sink.keys, digits)
         kept = [0]
 
         def refused(found: Sequence[Refused]) -> None:
@@ -229,13 +259,13 @@ class Sinks:
             # One transaction is one connection, so these go through the driver: a partition of them at a time.
             return ready.toLocalIterator(prefetchPartitions=True) if batch.count else iter(())
 
+        replaces = self.mode == "complete" or batch.whole
         if sink.writes == "transactional":
             first, end = self._behind(batch.number - 1), self._behind(batch.number)
-            replaces = self.mode == "complete"
             mysql_sink.at_once(
                 into, self._whose(sink), first, end, all_rows, refused, replaces=replaces
             )
-        elif self.mode == "complete":
+        elif replaces:
             refused(mysql_sink.replace(into, all_rows))
         elif batch.count:
             refused(_in_tasks(ready, lambda part: mysql_sink.by_key(into, part)))
@@ -243,12 +273,13 @@ class Sinks:
 
     def _redis(self, sink: FlowSink, batch: Batch) -> int:
         rows = self._of_each_key(sink, batch)
-        if VERSION not in rows.columns:
-            by_batch = f"{self.record.generation:010d}{batch.number:010d}"
-            rows = rows.withColumn(VERSION, F.lit(by_batch))
+        server = self._server(sink)
+        epoch = redis_sink.epoch(server, self._owner_of(sink), self._versions_of(sink))
+        version = F.col(VERSION) if VERSION in rows.columns else F.lit(f"{batch.number:020d}")
+        rows = rows.withColumn(VERSION, F.concat(F.lit(f"{epoch:06d}"), version))
         names = [name for name in rows.columns if name not in (GONE, VERSION)]
         ready = for_servers(rows.select(*map(quoted, [*names, GONE, VERSION])))
-        into = redis_sink.Into(self._server(sink), sink.redis or "", tuple(names), sink.keys)
+        into = redis_sink.Into(server, sink.redis or "", tuple(names), sink.keys)
         return self._refused(
             batch, sink, _in_tasks(ready, lambda part: redis_sink.by_key(into, part))
         )
@@ -306,7 +337,8 @@ def merge(table: SparkTable, keys: tuple[str, ...], rows: DataFrame) -> None:
     merging.execute()
 
 
-def _overwrite(table: SparkTable, rows: DataFrame) -> None:
+def overwrite(table: SparkTable, rows: DataFrame) -> None:
+    """A table's rows and columns are these."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.save(table.path)
 
@@ -328,6 +360,15 @@ def _unfit(
         f"The flow {flow!r} cannot write to the table {table} of {server.shown}, database {server.database}: {why}.",
         means="It was not started, and nothing was written there.",
         remedy=f"mend the table, or the flow; one that fits is made by {mysql_table.suggested(table, columns, sink.keys)}",
+    )
+
+
+def _no_key(flow: str, sink: FlowSink, lacking: list[str], there: list[str]) -> IngestError:
+    return IngestError(
+        "E-FLOW-KEYS",
+        f"The flow {flow!r} brings no column {', '.join(lacking)}, which is among the `keys` of {sink.place}.",
+        means="It was not started, and nothing was written there.",
+        remedy=f"name columns of the result as it writes them: {', '.join(there)}.",
     )
 
 

@@ -10,6 +10,9 @@ from pyspark.sql.types import StructField, StructType
 
 from ingest.lake.delta.commit import sibling
 
+MOST_FIELDS, ALL_FIELDS = "spark.sql.debug.maxToStringFields", "1000000"
+"""A setting, and its value, by which Spark's text of a plan leaves out nothing."""
+
 DELAY = "spark.watermarkDelayMs"
 """In the metadata of a column: it is the event time of a watermark."""
 

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 
-from delta.tables import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -24,15 +22,23 @@ from ingest.config.flow_settings import Flow
 from ingest.config.flow_sinks import FlowSink
 from ingest.config.flow_totals import Totals
 from ingest.flows import cut as cuts
-from ingest.flows import inputs, log_ends, spark_plans, state_shape, totals_plan, totals_query
+from ingest.flows import (
+    inputs,
+    log_ends,
+    spark_plans,
+    state_shape,
+    table_versions,
+    totals_plan,
+    totals_query,
+)
 from ingest.flows.cut import Cut, LogFacts, TableCut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction
 from ingest.flows.flow_record import FlowRecord
 from ingest.flows.joined_tables import WAITS
-from ingest.flows.keyed_rows import GONE
-from ingest.flows.sinks import Batch, Sinks, merge
-from ingest.flows.totals_query import ROWS, Shape
+from ingest.flows.sinks import Sinks
+from ingest.flows.totals_query import Shape
+from ingest.flows.totals_step import Kept, TotalsStep
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import IngestError
@@ -41,6 +47,10 @@ from ingest.model.names import quoted
 from ingest.model.topics import TableId
 
 _IMAGES = ("insert", "update", "delete")
+
+
+class ColumnsChangedError(Exception):
+    """A table has other columns than this run began with: it begins anew."""
 
 
 @dataclass
@@ -58,6 +68,8 @@ class TotalsFlow:
     def __post_init__(self) -> None:
         assert self.flow.totals is not None
         self.totals: Totals = self.flow.totals
+        # Spark's own text of a plan, which queries are compared by, would leave out all columns behind the 25th.
+        self.session.conf.set(spark_plans.MOST_FIELDS, spark_plans.ALL_FIELDS)
         self.ledger = Ledger(self.folder.pipeline.lake.path)
         given = {
             name: inputs.table_of_log(self.session, self.folder.pipeline, one)
@@ -89,12 +101,10 @@ class TotalsFlow:
         return reduce(DataFrame.union, logs)
 
     def apply(self, sinks: Sinks, number: int, written: Callable[[FlowSink], None]) -> int:
-        """A batch, to all sinks. Returns how many rows their servers refuse, which are kept."""
-        record = sinks.record
-        text, before = self.folder.cut(record, number), self.folder.cut(record, number - 1)
-        now = Cut.from_text(text) if text else self._chosen(record, number)
-        was = Cut.from_text(before) if before else None
-        with self._between(was, now) as (logs, facts):
+        """A batch, to all sinks: to the table that holds the totals first. Returns how many rows their servers refuse, which are kept."""
+        was, now, stale = self._cuts(sinks, number)
+        with self._between(was, now) as (logs, facts), Kept() as kept:
+            self._refuse_changed_columns(facts)
             sums, why = self.shape.parts is not None, self.why_whole
             readable = was is None or all(map(self._readable, was.tables.values()))
             found = cuts.decide(was, now, facts, sums=sums, why_whole=why, readable=readable)
@@ -103,33 +113,51 @@ class TotalsFlow:
                     f"flow {self.folder.name}: all totals are computed from the tables; {found.why}"
                 )
             self.rows += sum(one.changes for one in facts.values())
-            if found.way == "whole":
-                batch = self._whole(sinks, now, number)
-            elif found.way == "nothing":
-                batch = self._none(number)
+            step = TotalsStep(self, sinks, now, number, kept)
+            if found.way == "nothing" or stale:
+                batch = step.nothing()
+            elif found.way == "whole":
+                batch = step.whole()
             else:
                 assert was is not None
-                batch = self._changed(sinks, was, now, logs, number, sums=found.way == "sums")
-            kept = batch.rows.persist()
-            try:
-                batch = Batch(spark_plans.rows_alone(kept), kept.count(), number)
-                refused = 0
-                for sink in self.flow.sinks:
-                    if sink != self._main:
-                        keyed = sink.model_copy(update={"keys": self.totals.by})
-                        refused += sinks.write(keyed, batch)
-                    written(sink)
-            finally:
-                kept.unpersist()
+                batch = step.changed(was, logs, sums=found.way == "sums")
+            refused = 0
+            for sink in self.flow.sinks:
+                if sink != self.main:
+                    keyed = sink.model_copy(update={"keys": self.totals.by})
+                    is_new = was is None or sink.name not in was.told
+                    refused += sinks.write(
+                        keyed, step.everything() if is_new and not stale else batch
+                    )
+                written(sink)
             return refused
 
     @property
-    def _main(self) -> FlowSink:
+    def main(self) -> FlowSink:
         """The table that holds the sums."""
         return next(one for one in self.flow.sinks if one.delta)
 
-    def _chosen(self, record: FlowRecord, number: int) -> Cut:
-        """The newest published batch, once that holds all that the stream has seen; noted for good."""
+    def _cuts(self, sinks: Sinks, number: int) -> tuple[Cut | None, Cut, bool]:
+        """That of the batch before, and that of this one, noted for good. Of a batch that failed before the table had it, the note may not fit any more: the
+        function was mended since, the table is another one, versions are gone. Then there is a new one. ``stale``: the table has the batch by
+        another function than now; the next batch tells all sinks.
+        """
+        record, main = sinks.record, SparkTable(self.session, sinks.path(self.main))
+        text, before = self.folder.cut(record, number), self.folder.cut(record, number - 1)
+        was = Cut.from_text(before) if before else None
+        now = Cut.from_text(text) if text else None
+        is_there = sinks.reached(main, self.main.name) > number
+        name = f"{self.main.name}/{main.id()}"
+        if now is not None and not is_there:
+            same = (now.made_of, now.main) == (self.made_of, name)
+            if not same or not all(map(self._readable, now.tables.values())):
+                now = None
+        if now is None:
+            now = self._chosen(record, number, name, main.version())
+        return was, now, now.made_of != self.made_of
+
+    def _chosen(self, record: FlowRecord, number: int, main: str, version: int) -> Cut:
+        """The newest published batch, once that holds all that the stream has seen."""
         ends, until = log_ends.of(self.folder.offsets(record, number)), time.monotonic() + WAITS
         while True:
             entry = self.ledger.last()
@@ -140,7 +168,8 @@ class TotalsFlow:
             if time.monotonic() > until:
                 raise log_ends.unpublished(self.folder.name)
             time.sleep(0.2)
-        found = Cut(entry.batch_id, tables, self.made_of)
+        told = tuple(one.name for one in self.flow.sinks if one != self.main)
+        found = Cut(entry.batch_id, tables, self.made_of, main, version, told)
         self.folder.keep_cut(record, number, found.as_text())
         return found
 
@@ -181,7 +210,7 @@ class TotalsFlow:
             for rows in logs.values():
                 rows.unpersist()
 
-    def _at(self, cut: Cut) -> dict[str, DataFrame]:
+    def at(self, cut: Cut) -> dict[str, DataFrame]:
         """The tables, by input, as a cut has them: their live rows, by the columns of their logs."""
         found = {}
         for name, table in cut.tables.items():
@@ -197,12 +226,21 @@ class TotalsFlow:
             found[name] = held.select(*columns)
         return found
 
+    def made(self, given: Mapping[str, DataFrame]) -> DataFrame:
+        """The function's rows of these tables."""
+        return self.function.of(self.session, given)
+
     def _readable(self, table: TableCut) -> bool:
-        try:
-            inputs.table_at(self.session, table.path, table.version).limit(1).count()
-        except (PySparkException, IngestError):
-            return False
-        return True
+        return table_versions.readable(self.session, table.path, table.version)
+
+    def _refuse_changed_columns(self, facts: Mapping[str, LogFacts]) -> None:
+        """Raises :class:`ColumnsChangedError` where a DDL is among the changes and the tables' columns are other ones than this run began with."""
+        if any("schema" in one.others for one in facts.values()):
+            pipeline = self.folder.pipeline
+            for name, one in self.flow.inputs.items():
+                now = inputs.table_of_log(self.session, pipeline, one).schema
+                if now != self._columns[name]:
+                    raise ColumnsChangedError(name)
 
     def refuse_outliving(self) -> None:
         """Raises :class:`IngestError` for a table in which rows stay, and count, that the source no longer has: what goes in the log does not go there."""
@@ -211,64 +249,6 @@ class TotalsFlow:
             description = SparkTable(self.session, path).describe()
             if description is not None and description.target.outlives:
                 raise _outlives(self.folder.name, name)
-
-    def _rows(self, given: Mapping[str, DataFrame]) -> DataFrame:
-        return self.function.of(self.session, given)
-
-    def _whole(self, sinks: Sinks, now: Cut, number: int) -> Batch:
-        table = SparkTable(self.session, sinks.path(self._main))
-        everything = totals_query.whole(self._rows(self._at(now)), self.shape)
-        identity = sinks.identity(sinks.app_id(self._main.name), number)
-        sinks.committer.once(table, identity, lambda: table_is(table, everything))
-        # Who has read of a group that is no more is told. Nobody but this flow writes its table, so what stood there is a version back.
-        version = table.version()
-        shown, by = table.frame().select(*map(quoted, self.shape.columns)), self.totals.by
-        if version < 1:
-            return Batch(shown.withColumn(GONE, F.expr("false")), 0, number)
-        older = (
-            self.session.read.format("delta").option("versionAsOf", version - 1).load(table.path)
-        )
-        if not {*by} <= {*older.columns}:
-            return Batch(shown.withColumn(GONE, F.expr("false")), 0, number)
-        groups = older.select(*map(quoted, by))
-        return Batch(totals_query.with_gone(shown, groups, by), 0, number)
-
-    def _none(self, number: int) -> Batch:
-        shown = [one for one in self.columns if one.name in self.shape.columns]
-        empty = self.session.createDataFrame([], StructType(shown))
-        return Batch(empty.withColumn(GONE, F.expr("false")), 0, number)
-
-    def _changed(
-        self,
-        sinks: Sinks,
-        was: Cut,
-        now: Cut,
-        logs: Mapping[str, DataFrame],
-        number: int,
-        *,
-        sums: bool,
-    ) -> Batch:
-        table = SparkTable(self.session, sinks.path(self._main))
-        identity = sinks.identity(sinks.app_id(self._main.name), number)
-        by, after = self.totals.by, self._at(now)
-        came = {name: _images(rows, "after") for name, rows in logs.items()}
-        went = {name: _images(rows, "before") for name, rows in logs.items()}
-        signed = totals_query.signed(self._rows, self.shape, self._at(was), after, came, went)
-        if sums:
-            changes = spark_plans.rows_alone(totals_query.changes(signed, self.shape).persist())
-            sinks.committer.once(table, identity, lambda: _add(table, changes, self.shape))
-            groups = changes.select(*map(quoted, by))
-            shown = table.frame().select(*map(quoted, self.shape.columns))
-            return Batch(
-                totals_query.with_gone(totals_query.of_groups(shown, groups, by), groups, by),
-                0,
-                number,
-            )
-        groups = spark_plans.rows_alone(signed.select(*map(quoted, by)).distinct().persist())
-        again = totals_query.again(self._rows(after), groups, self.shape)
-        kept = spark_plans.rows_alone(again.persist())
-        sinks.committer.once(table, identity, lambda: merge(table, by, kept))
-        return Batch(kept, 0, number)
 
     def differences(self, sinks: Sinks, limit: int) -> tuple[Cut, int, list[dict[str, object]]]:
         """Its table beside Spark's own GROUP BY over the tables as its newest cut has them: the cut, how many rows differ, and some of them. Raises
@@ -279,8 +259,8 @@ class TotalsFlow:
         if text is None:
             raise not_audited(self.folder.name, begun=False)
         cut = Cut.from_text(text)
-        wanted = totals_query.grouped(self._rows(self._at(cut)), self.totals)
-        held = SparkTable(self.session, sinks.path(self._main)).frame()
+        wanted = totals_query.grouped(self.made(self.at(cut)), self.totals)
+        held = SparkTable(self.session, sinks.path(self.main)).frame()
         held = held.select(*map(quoted, self.shape.columns))
         wanted = wanted.select(
             *[F.col(quoted(one.name)).cast(one.dataType).alias(one.name) for one in held.schema]
@@ -296,12 +276,6 @@ class TotalsFlow:
         return cut, many, [row.asDict(recursive=True) for row in some]
 
 
-def table_is(table: SparkTable, rows: DataFrame) -> None:
-    """A table's rows and columns are these."""
-    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.save(table.path)
-
-
 def _facts(rows: DataFrame) -> LogFacts:
     bare = (F.col("operation").isin("update", "delete") & F.col("before").isNull()) | (
         F.col("operation").isin("insert", "update") & F.col("after").isNull()
@@ -313,27 +287,6 @@ def _facts(rows: DataFrame) -> LogFacts:
     many = sum(n for operation, (n, _) in found.items() if operation in _IMAGES)
     others = tuple(sorted(found.keys() - {*_IMAGES}))
     return LogFacts(many, others, sum(bare for _, bare in found.values()))
-
-
-def _images(rows: DataFrame, image: str) -> DataFrame:
-    operations = ("insert", "update") if image == "after" else ("update", "delete")
-    return rows.where(F.col("operation").isin(*operations)).select(f"{image}.*")
-
-
-def _add(table: SparkTable, changes: DataFrame, shape: Shape) -> None:
-    same = " AND ".join(f"held.{quoted(one)} <=> now.{quoted(one)}" for one in shape.totals.by)
-    updated, inserted = totals_query.merged(shape)
-    left = f"held.{ROWS} + now.{ROWS}"
-    wrong = F.raise_error(F.lit("more rows have gone from a group than it has"))
-    updated[ROWS] = F.when(F.expr(f"{left} > 0"), F.expr(left)).otherwise(wrong.cast("bigint"))
-    inserted[ROWS] = F.when(F.expr(f"now.{ROWS} > 0"), F.col(f"now.{ROWS}")).otherwise(
-        wrong.cast("bigint")
-    )
-    merging = DeltaTable.forPath(table.session, table.path).alias("held")
-    merging_with = merging.merge(changes.alias("now"), same)
-    merging_with.whenMatchedDelete(f"{left} = 0").whenMatchedUpdate(
-        set=updated
-    ).whenNotMatchedInsert(f"now.{ROWS} <> 0", inserted).execute()
 
 
 def _outlives(flow: str, name: str) -> IngestError:

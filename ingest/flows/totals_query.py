@@ -136,6 +136,8 @@ def _part(name: str, text: str, number: int, said: object, columns: StructType) 
     of = DataType.fromDDL(str(arguments[0].dataType().sql()))
     if kind != "count" and not isinstance(of, (DecimalType, IntegralType)):
         return None
+    if kind == "avg" and isinstance(of, DecimalType) and _loses(of):
+        return None
     held = (
         f"decimal({min(38, of.precision + 10)},{of.scale})"
         if isinstance(of, DecimalType)
@@ -143,6 +145,12 @@ def _part(name: str, text: str, number: int, said: object, columns: StructType) 
     )
     argument = "1" if call[2].strip() == "*" else call[2]
     return Part(name, kind, argument, columns[name].dataType.simpleString(), held, number)
+
+
+def _loses(of: DecimalType) -> bool:
+    """Whether the sum divided by the number of rows, for which Spark has 38 digits in all, has fewer behind the point than AVG and two to round by."""
+    before_point = min(38, of.precision + 10) - of.scale
+    return max(38 - before_point, 6) < min(of.scale + 4, 38) + 2
 
 
 def signed(

@@ -100,7 +100,7 @@ def tables(stage: Stage, database: str) -> dict[str, Any]:
         cursor.execute(f"GRANT ALL ON {database}.* TO {user}")
         for name in TABLES.values():
             cursor.execute(
-                f"CREATE TABLE {database}.{name} (log_time DATETIME PRIMARY KEY, log_count BIGINT NOT NULL)"
+                f"CREATE TABLE {database}.{name} (log_time DATETIME(6) PRIMARY KEY, log_count BIGINT NOT NULL)"
             )
     url = f"mysql://{database}@127.0.0.1:{mysql.port}/{database}"
     return {"url": url, "password": {"file": str(secret)}}

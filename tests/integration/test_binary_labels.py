@@ -27,6 +27,7 @@ def made(mysql):
     )
 
 
+@pytest.mark.long
 def test_they_are_equal_by_a_snapshot_by_the_stream_and_taken_again(cli, mysql):
     made(mysql)
     file = cli.init("bl", "bl.*")

@@ -13,6 +13,7 @@ def until_equal(cli, file):
     assert equal, verdict
 
 
+@pytest.mark.long
 def test_what_a_session_compresses_is_told_and_taken_again_until_the_lake_is_equal(cli, mysql):
     mysql.database("zip")
     mysql.sql(

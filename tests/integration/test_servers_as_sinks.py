@@ -21,7 +21,7 @@ def made(spark, tmp_path, server, redis, stack):
     """Makes a flow with both servers at hand, and an empty table `counts`."""
     server.database("results")
     server.sql(
-        "CREATE TABLE results.counts (word VARCHAR(8) COLLATE utf8mb4_bin PRIMARY KEY, n INT, newest DATETIME(6))"
+        "CREATE TABLE results.counts (word VARCHAR(8) COLLATE utf8mb4_0900_bin PRIMARY KEY, n INT, newest DATETIME(6))"
     )
     with closing(redis.client()) as client:
         client.flushall()
@@ -137,12 +137,17 @@ def test_complete_results_replace_the_table_s(made, server):
 @pytest.mark.parametrize(
     ("ddl", "sink", "said"),
     [
-        ("DROP TABLE counts", {}, r"there is no such table.*CREATE TABLE `counts` \(`word` VARCHAR\(255\) NOT NULL, `n` BIGINT"),
+        ("DROP TABLE counts", {}, r"there is no such table.*CREATE TABLE `counts` \(`word` VARCHAR\(255\) COLLATE utf8mb4_0900_bin NOT NULL, `n` BIGINT"),
         ("ALTER TABLE counts DROP COLUMN newest", {}, "it has no column newest"),
         ("ALTER TABLE counts DROP PRIMARY KEY", {}, r"no PRIMARY KEY and no UNIQUE index of exactly \(word\)"),
         ("ALTER TABLE counts ADD UNIQUE (n)", {}, r"its UNIQUE index of \(n\) could find another row"),
         ("ALTER TABLE counts ENGINE=MyISAM", {}, "its engine is MyISAM"),
-        ("ALTER TABLE counts DROP PRIMARY KEY, MODIFY word VARCHAR(8), ADD UNIQUE (word)", {}, "its key word may be NULL"),
+        ("ALTER TABLE counts MODIFY word VARCHAR(8) COLLATE utf8mb4_0900_ai_ci", {}, "to which texts are the same that are two to Spark"),
+        ("ALTER TABLE counts MODIFY word VARBINARY(8)", {}, "its key word is VARBINARY, which does not compare as string does"),
+        ("ALTER TABLE counts ADD COLUMN must INT NOT NULL", {}, "its column must is NOT NULL without a DEFAULT"),
+        ("ALTER TABLE counts MODIFY n FLOAT", {}, "FLOAT, which holds 7 digits of bigint"),
+        ("DO 0", {"keys": ["WORD"]}, "brings no column WORD"),
+        ("ALTER TABLE counts DROP PRIMARY KEY, MODIFY word VARCHAR(8) COLLATE utf8mb4_0900_bin, ADD UNIQUE (word)", {}, "its key word may be NULL"),
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_refused_before_anything_is_written(
@@ -200,3 +205,49 @@ def test_a_process_that_wakes_up_writes_no_old_batch(made, server):
         sinks.write(sink, Batch(old, 1, 0))
     assert sinks.write(sink, Batch(old, 1, 3)) == 0, "it is there already"
     assert counts(server) == {"cat": 2}
+
+
+def test_what_mysql_would_round_off_or_take_for_a_lost_connection_is_refused_too(
+    made, server, spark
+):
+    server.sql(
+        "CREATE TABLE results.bent (id INT PRIMARY KEY, price DECIMAL(10,2), at DATETIME(3), whole INT, text LONGTEXT)"
+    )
+    rows = """SELECT CAST(word AS INT) id, CASE word WHEN '1' THEN 1.005 ELSE 1.500 END price,
+      at + CASE word WHEN '2' THEN INTERVAL '0.0001' SECOND ELSE INTERVAL '0.001' SECOND END at,
+      CASE word WHEN '3' THEN 1.5D ELSE 2D END whole, repeat('x', CASE word WHEN '4' THEN 40000000 ELSE 3 END) text FROM words"""
+    flow = made(rows, sinks=[{**RESULTS, "mysql": "bent", "keys": ["id"]}])
+    flow.put(words(*[(at(1), str(n)) for n in range(1, 6)]))
+    flow.run()
+    held = server.sql(
+        "SELECT id, CAST(price AS CHAR), CAST(at AS CHAR), whole, text FROM results.bent"
+    )
+    assert held == [(5, "1.50", "2026-01-01 12:01:00.001", 2, "xxx")]
+    reasons = [row.reason for row in spark.read.format("delta").load(flow.kept.refused).collect()]
+    assert sorted(one.partition(" ")[0] for one in reasons) == ["at", "it", "price", "whole"], (
+        reasons
+    )
+
+
+def test_a_first_start_that_failed_is_followed_by_one_that_does_not(made, server):
+    flow = made(COUNTED, mode="update", sinks=[RESULTS, {**RESULTS, "mysql": "more"}])
+    flow.put(words((at(1), "cat")))
+    with pytest.raises(IngestError, match="there is no such table"):
+        flow.run()
+    server.sql("CREATE TABLE results.more LIKE results.counts")
+    flow.run()
+    assert counts(server) == {"cat": 1}
+
+
+def test_a_table_whose_place_is_lost_is_written_anew_and_not_doubled(made, server):
+    server.sql("CREATE TABLE results.lines (word VARCHAR(8), at DATETIME(6))")
+    sinks = [{"mysql": "lines", "connection": "results"}]
+    flow = made(EACH, sinks=sinks)
+    flow.put(words((at(1), "cat"), (at(1), "cat")))
+    flow.run()
+    server.sql("DROP TABLE results.ingest_flow_places")
+    with pytest.raises(IngestError, match="what it has noted there is gone"):
+        flow.run()
+    flow.change(EACH, sinks=sinks, on_change="restart")
+    flow.run()
+    assert server.sql("SELECT COUNT(*) FROM results.lines") == [(2,)]

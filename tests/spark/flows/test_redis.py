@@ -11,7 +11,7 @@ from ingest.flows import flow_query, redis_sink
 from ingest.flows.refused_rows import MOST, Refused, RefusedRows
 from ingest.model.errors import IngestError
 from ingest.testing.source import Source
-from tests.support.flows import OneFlow, dying
+from tests.support.flows import OneFlow, at, dying, words
 
 LATEST = """SELECT coalesce(after.id, before.id) id, after.name name, operation, position
 FROM words WHERE operation IN ('read', 'insert', 'update', 'delete')"""
@@ -75,3 +75,24 @@ def test_more_refused_rows_than_can_be_the_rows_fault_stop_the_flow(spark, tmp_p
     held = RefusedRows(spark, str(tmp_path / "refused"), None, "app", "c")
     with pytest.raises(IngestError, match="refuses more than 10,000 rows of one batch"):
         held.keep("mysql:t", 0, [Refused("{}", "no")] * (MOST + 1))
+
+
+def test_versions_that_are_made_in_another_way_are_newer_than_those_of_before(
+    spark, tmp_path, redis
+):
+    connections = {"cache": {"url": redis.url, "password": {"file": str(redis.secret)}}}
+    sink = {"redis": "w", "connection": "cache", "keys": ["word"]}
+    flow = OneFlow(
+        spark,
+        tmp_path,
+        "SELECT word, at FROM words",
+        sinks=[{**sink, "version": "at"}],
+        connections=connections,
+    )
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change("SELECT word, 'now' is FROM words", sinks=[sink])
+    flow.put(words((at(0), "cat")))
+    flow.run()
+    with closing(redis.client()) as client:
+        assert json.loads(client.hget("w:cat", "row")) == {"word": "cat", "is": "now"}
