@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 from ingest.config.connection_settings import Server
 from ingest.config.flow_sinks import FlowSink
-from ingest.flows import mysql_sink
+from ingest.flows.mysql_server import transaction
 from ingest.model.names import quoted
 
 
@@ -52,7 +52,7 @@ class TableFacts:
 def facts(server: Server, table: str) -> TableFacts | None:
     """None where it is not there. Raises :class:`IngestError` where the server is away."""
     of_table = "WHERE table_schema = DATABASE() AND table_name = %s"
-    with mysql_sink.transaction(server) as cursor:
+    with transaction(server) as cursor:
         cursor.execute(f"SELECT engine FROM information_schema.tables {of_table}", (table,))
         found = cursor.fetchone()
         if found is None:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ingest.config.connection_settings import Server
-from ingest.flows.mysql_sink import away
+from ingest.flows.mysql_server import away
 from ingest.flows.refused_rows import as_json
 from ingest.model.errors import IngestError
 

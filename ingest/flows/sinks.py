@@ -17,18 +17,24 @@ from ingest.config.connection_settings import Server
 from ingest.config.flow_settings import Mode
 from ingest.config.flow_sinks import FlowSink
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows import batch_place, mysql_sink, mysql_table, redis_sink
+from ingest.flows import (
+    batch_place,
+    mysql_places,
+    mysql_rows,
+    mysql_table,
+    redis_sink,
+    sink_refusals,
+)
 from ingest.flows.batch_place import Place
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.keyed_rows import GONE, VERSION, for_servers, marked, newest
-from ingest.flows.mysql_sink import Whose
+from ingest.flows.mysql_places import Whose
 from ingest.flows.refused_rows import Refused, RefusedRows
 from ingest.flows.spark_plans import plain
 from ingest.kafka.record_stream import client_options
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.storage import Storage
-from ingest.model.errors import IngestError
 from ingest.model.names import FLOW_PROPERTY, Marker, Role, app_id, join, quoted
 
 if TYPE_CHECKING:
@@ -111,7 +117,7 @@ class Sinks:
             if self.reached(table, sink.name) > logged + 1:
                 return f"its checkpoint is older than its table {sink.delta}"
         if sink.mysql and sink.writes == "transactional":
-            held = mysql_sink.held(self._server(sink), self._whose(sink))
+            held = mysql_places.held(self._server(sink), self._whose(sink))
             why = batch_place.lost(held, self._behind(folder.done(self.record)), logged)
             return f"its table {sink.mysql} of MySQL: {why}" if why else ""
         return ""
@@ -146,7 +152,7 @@ class Sinks:
         """What a sink needs before its first batch. ``had``: an earlier generation of the flow wrote to it. Raises :class:`IngestError` where it cannot be had."""
         lacking = [key for key in sink.keys if key not in columns.names]
         if lacking and not sink.delta:
-            raise _no_key(self.flow, sink, lacking, columns.names)
+            raise sink_refusals.no_key(self.flow, sink, lacking, columns.names)
         if sink.delta:
             self._make_delta(sink, session, columns)
         elif sink.mysql:
@@ -158,7 +164,7 @@ class Sinks:
         table = SparkTable(session, self.path(sink))
         if table.exists():
             if not self.owns(table):
-                raise _taken(self.flow, table.path)
+                raise sink_refusals.taken(self.flow, table.path)
             return
         self._refuse_nested(session, sink)
         builder = DeltaTable.createIfNotExists(session).location(table.path)
@@ -179,13 +185,13 @@ class Sinks:
         found = mysql_table.facts(server, table)
         why = mysql_table.unfit(found, sink, written) if found else "there is no such table"
         if why:
-            raise _unfit(self.flow, table, server, why, written, sink)
+            raise sink_refusals.unfit(self.flow, table, server, why, written, sink)
         if sink.writes == "transactional":
             at = self._behind(self._folder.done(self.record))
             if had and at.batch < 0:
                 # What an earlier generation has written there goes with this one's first batch, whatever has become of its note.
                 at = replace(at, checkpoint="", generation=at.generation - 1)
-            mysql_sink.begin(server, self._whose(sink), at)
+            mysql_places.begin(server, self._whose(sink), at)
 
     def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
         """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
@@ -194,16 +200,20 @@ class Sinks:
         above = ["/".join(parts[:n]) for n in range(1, len(parts))]
         for folder in above:
             if lake.exists(f"{folder}/_delta_log"):
-                raise _nested(self.flow, self.path(sink), f"lies inside the table {folder}")
+                raise sink_refusals.nested(
+                    self.flow, self.path(sink), f"lies inside the table {folder}"
+                )
         if lake.names(sink.delta or ""):
-            raise _nested(self.flow, self.path(sink), "is a folder that something else is in")
+            raise sink_refusals.nested(
+                self.flow, self.path(sink), "is a folder that something else is in"
+            )
 
     def _delta(self, sink: FlowSink, batch: Batch) -> None:
         """Exactly once: by the batch's number, which Delta keeps beside the rows."""
         rows, app = batch.rows, self.app_id(sink.name)
         table = SparkTable(rows.sparkSession, self.path(sink))
         if not self.owns(table):
-            raise _taken(self.flow, table.path)
+            raise sink_refusals.taken(self.flow, table.path)
         # What an earlier generation of the flow has left in it goes with this one's first batch.
         begins = self.record.generation > 1 and not self.reached(table, sink.name)
         if not (batch.count or begins or batch.whole or self.mode == "complete"):
@@ -230,7 +240,7 @@ class Sinks:
         if sink.version:
             return newest(rows, sink.keys, sink.version)
         if batch.rows.select(*map(quoted, sink.keys)).distinct().count() != batch.count:
-            raise _repeated(self.flow, sink)
+            raise sink_refusals.repeated(self.flow, sink)
         return rows
 
     def _mysql(self, sink: FlowSink, batch: Batch) -> int:
@@ -245,11 +255,11 @@ class Sinks:
             else "it is gone"
         )
         if found is None or why:
-            raise _unfit(
+            raise sink_refusals.unfit(
                 self.flow, table, server, why, batch.rows.select(*map(quoted, names)).schema, sink
             )
         digits = mysql_table.digits(found, names)
-        into = mysql_sink.Into(server, table, tuple(names), sink.keys, digits)
+        into = mysql_rows.Into(server, table, tuple(names), sink.keys, digits)
         kept = [0]
 
         def refused(found: Sequence[Refused]) -> None:
@@ -262,13 +272,13 @@ class Sinks:
         replaces = self.mode == "complete" or batch.whole
         if sink.writes == "transactional":
             first, end = self._behind(batch.number - 1), self._behind(batch.number)
-            mysql_sink.at_once(
+            mysql_places.at_once(
                 into, self._whose(sink), first, end, all_rows, refused, replaces=replaces
             )
         elif replaces:
-            refused(mysql_sink.replace(into, all_rows))
+            refused(mysql_rows.replace(into, all_rows))
         elif batch.count:
-            refused(_in_tasks(ready, lambda part: mysql_sink.by_key(into, part)))
+            refused(_in_tasks(ready, lambda part: mysql_rows.by_key(into, part)))
         return kept[0]
 
     def _redis(self, sink: FlowSink, batch: Batch) -> int:
@@ -341,50 +351,3 @@ def overwrite(table: SparkTable, rows: DataFrame) -> None:
     """A table's rows and columns are these."""
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.save(table.path)
-
-
-def _repeated(flow: str, sink: FlowSink) -> IngestError:
-    return IngestError(
-        "E-FLOW-KEYS",
-        f"The flow {flow!r} brings several rows of the same `keys` of {sink.place} in one batch.",
-        means="Which of them counts is not known. Nothing of the batch was written there.",
-        remedy=f"name all columns that tell its rows apart; now they are {', '.join(sink.keys)}. Or say by `version` which row is the newest.",
-    )
-
-
-def _unfit(
-    flow: str, table: str, server: Server, why: str, columns: StructType, sink: FlowSink
-) -> IngestError:
-    return IngestError(
-        "E-FLOW-SINK",
-        f"The flow {flow!r} cannot write to the table {table} of {server.shown}, database {server.database}: {why}.",
-        means="It was not started, and nothing was written there.",
-        remedy=f"mend the table, or the flow; one that fits is made by {mysql_table.suggested(table, columns, sink.keys)}",
-    )
-
-
-def _no_key(flow: str, sink: FlowSink, lacking: list[str], there: list[str]) -> IngestError:
-    return IngestError(
-        "E-FLOW-KEYS",
-        f"The flow {flow!r} brings no column {', '.join(lacking)}, which is among the `keys` of {sink.place}.",
-        means="It was not started, and nothing was written there.",
-        remedy=f"name columns of the result as it writes them: {', '.join(there)}.",
-    )
-
-
-def _nested(flow: str, path: str, why: str) -> IngestError:
-    return IngestError(
-        "E-FLOW-SINK",
-        f"{path}, where the flow {flow!r} writes, {why}.",
-        means="Nothing was written there: whoever removes old files of the one could take the other's.",
-        remedy="name another folder below `sinks`, such as `marts/name`.",
-    )
-
-
-def _taken(flow: str, path: str) -> IngestError:
-    return IngestError(
-        "E-FLOW-SINK",
-        f"{path}, where the flow {flow!r} writes, is a table that is not this flow's.",
-        means="Nothing was written there.",
-        remedy="name another folder below `sinks`, or move that table away.",
-    )

@@ -109,7 +109,7 @@ def watched(redis: Redis) -> Iterator[list[str]]:
             for said in monitor.listen():
                 if stop.is_set():
                     return
-                set_ = re.match(r"HSET (\S+) version (\d+) ", said["command"])
+                set_ = re.match(r"HSET (.+?) version (\d+) ", said["command"])
                 if set_:
                     found[0] = str(int(found[0]) + 1)
                     key, version = set_.groups()
@@ -277,6 +277,7 @@ def compared(folder: Path, redis: Redis, lines: int, complaints: list[str]) -> l
         f"each line: {each:,}; Redis: {complaints[0]} writes seen, {len(complaints) - 1} went back"
     )
     bad += ["each line"] if each != sum(plain.values()) else []
+    bad += ["MONITOR saw nothing"] if complaints[0] == "0" else []
     return bad + complaints[1:]
 
 

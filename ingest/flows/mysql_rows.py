@@ -1,0 +1,189 @@
+"""Rows into a table of MySQL, by key or not; from Spark's tasks, or in somebody's transaction.
+
+Nothing is bent to fit: a row that MySQL refuses, or would have to cut or round off, is handed back with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from ingest.config.connection_settings import Server
+from ingest.flows.mysql_server import again, transaction
+from ingest.flows.refused_rows import Refused, as_json, refuse_too_many
+from ingest.model.names import quoted
+
+CHUNK = 1000
+"""Rows of one statement."""
+
+_OF_THE_ROW = frozenset(
+    map(
+        int,
+        [
+            "1048",
+            "1062",
+            "1264",
+            "1265",
+            "1292",
+            "1366",
+            "1406",
+            "1411",
+            "1416",
+            "1426",
+            "1451",
+            "1452",
+            "1644",
+            "1690",
+            "3140",
+            "3141",
+            "3156",
+            "3819",
+            "3903",
+            "4025",
+        ],
+    )
+)
+"""MySQL's numbers of what is wrong with a row and not with all of them: NULL, a key that is there, out of range, cut, no such number, date, or JSON; a foreign
+key, a trigger's own words, a CHECK.
+"""
+
+
+@dataclass(frozen=True)
+class Into:
+    """A table as rows go into it; goes to Spark's tasks. ``columns``: of each row, behind which it says whether its key is gone; ``keys``: some
+    of them, empty where rows are only added; ``digits``: behind the point that each column holds; None where it is not known to round.
+    """
+
+    server: Server
+    table: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    digits: tuple[int | None, ...]
+
+    @property
+    def put(self) -> str:
+        """The statement for a row that is."""
+        names = ", ".join(map(_name, self.columns))
+        marks = ", ".join(["%s"] * len(self.columns))
+        said = f"INSERT INTO {_name(self.table)} ({names}) VALUES ({marks})"
+        if not self.keys:
+            return said
+        others = [name for name in self.columns if name not in self.keys] or self.keys[:1]
+        # PyMySQL makes one statement of many rows, and takes what stands behind VALUES as it is.
+        changed = ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in others)
+        return f"{said} ON DUPLICATE KEY UPDATE {changed}"
+
+    @property
+    def remove(self) -> str:
+        """The statement for one that is no more, by its keys."""
+        same = " AND ".join(f"{_name(key)} <=> %s" for key in self.keys)
+        return f"DELETE FROM {_name(self.table)} WHERE {same}"
+
+    def of_keys(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """A row's."""
+        return tuple(row[self.columns.index(key)] for key in self.keys)
+
+
+def _name(identifier: str) -> str:
+    """As PyMySQL has it in a statement, whose own marks begin with `%`."""
+    return quoted(identifier).replace("%", "%%")
+
+
+def write(cursor: Cursor, into: Into, rows: Iterable[Sequence[Any]]) -> list[Refused]:
+    """Within a transaction. Returns what MySQL refuses, or would change. Raises :class:`IngestError` for too much of it."""
+    left, refused = iter(rows), list[Refused]()
+    cursor.execute("SELECT @@max_allowed_packet")
+    (most,) = cursor.fetchone() or (0,)
+    while chunk := list(islice(left, CHUNK)):
+        fitting = []
+        for row in chunk:
+            if misfit := unfit(into, row, most):
+                refused.append(Refused(as_json(into.columns, row), misfit))
+            else:
+                fitting.append(row)
+        if _sent(cursor, into, fitting) is not None:
+            for row in fitting:
+                why = _sent(cursor, into, [row])
+                if why is not None:
+                    refused.append(Refused(as_json(into.columns, row), why))
+        refuse_too_many(into.table, refused)
+    return refused
+
+
+_FRACTION = re.compile(r"\.(\d*[1-9])0*$")
+
+
+def unfit(into: Into, row: Sequence[Any], most: int) -> str:
+    """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, or takes it for lost. ``most``: bytes of a statement. Pure."""
+    if row[-1]:
+        return ""
+    sizes = (len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
+    if sum(sizes) * 2 > most:
+        return f"it is too large for max_allowed_packet ({most:,} bytes)"
+    for name, value, digits in zip(into.columns, row, into.digits, strict=False):
+        if digits is not None and (many := _behind_point(value)) > digits:
+            return f"{name} has {many} digits behind the point, and its column {digits}"
+    return ""
+
+
+def _behind_point(value: Any) -> int:
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal):
+        exponent = value.normalize().as_tuple().exponent
+        return max(0, -exponent) if isinstance(exponent, int) else 0
+    found = _FRACTION.search(value) if isinstance(value, str) else None
+    return len(found[1]) if found else 0
+
+
+def _sent(cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]]) -> str | None:
+    """All of them, or none and why."""
+    cursor.execute("SAVEPOINT rows_before")
+    try:
+        if gone := [into.of_keys(row) for row in rows if row[-1]]:
+            cursor.executemany(into.remove, gone)
+        if put := [tuple(row[:-1]) for row in rows if not row[-1]]:
+            cursor.executemany(into.put, put)
+    except (pymysql.MySQLError, TypeError, UnicodeError) as failure:
+        why = _of_the_row(failure)
+        if why is None:
+            raise
+        cursor.execute("ROLLBACK TO SAVEPOINT rows_before")
+        return why
+    return None
+
+
+def _of_the_row(failure: Exception) -> str | None:
+    """Why, where it is a row's own fault."""
+    number = failure.args[0] if failure.args else None
+    if not isinstance(number, int):
+        return str(failure)  # PyMySQL itself cannot write the value down, as a NaN
+    return f"{number}: {failure.args[-1]}" if number in _OF_THE_ROW else None
+
+
+def by_key(into: Into, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[str, str]]:
+    """In a task: each chunk in a transaction of its own. Yields what is refused: row and reason."""
+    all_ = list[Refused]()
+    while chunk := list(islice(rows, CHUNK)):
+        for attempt in again():
+            with attempt, transaction(into.server) as cursor:
+                refused = write(cursor, into, chunk)
+        all_ += refused
+        refuse_too_many(into.table, all_)
+        yield from ((one.row, one.reason) for one in refused)
+
+
+def replace(into: Into, rows: Callable[[], Iterable[Sequence[Any]]]) -> list[Refused]:
+    """A table's rows by these, in one transaction. Returns what MySQL refuses."""
+    for attempt in again():
+        with attempt, transaction(into.server) as cursor:
+            cursor.execute(f"DELETE FROM {quoted(into.table)}")
+            return write(cursor, into, rows())
+    raise AssertionError
