@@ -156,7 +156,6 @@ class FlowQuery:
     ) -> tuple[DataFrame, Fingerprint]:
         """What the function makes of the inputs, and what a flow of it is."""
         self.session.conf.set(POLICY, self.flow.watermarks)
-        self.session.conf.set(spark_plans.MOST_FIELDS, spark_plans.ALL_FIELDS)
         given = {
             name: inputs.frame(
                 self.session, self.folder.pipeline, one, streams=streams, versions=versions

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructField, StructType
 
 from ingest.lake.delta.commit import sibling
 
-MOST_FIELDS, ALL_FIELDS = "spark.sql.debug.maxToStringFields", "1000000"
-"""A setting, and its value, by which Spark's text of a plan leaves out nothing."""
+_MOST_FIELDS = "spark.sql.debug.maxToStringFields"
+"""By it Spark's text of a plan leaves out what comes behind the 25th of a list."""
 
 DELAY = "spark.watermarkDelayMs"
 """In the metadata of a column: it is the event time of a watermark."""
@@ -38,6 +38,19 @@ def keeps_state(node: Any) -> bool:
 def analysed(frame: DataFrame) -> Any:
     """The plan of a DataFrame with all names found."""
     return frame._jdf.queryExecution().analyzed()
+
+
+def whole_text(frame: DataFrame) -> str:
+    """Of its plan, which leaves out nothing. Only here: Spark keeps the texts of a thousand plans, and all of each would fill its heap."""
+    session = frame.sparkSession
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+    before = session.conf.get(_MOST_FIELDS)
+    session.conf.set(_MOST_FIELDS, "1000000")
+    try:
+        return str(analysed(frame).toString())
+    finally:
+        session.conf.set(_MOST_FIELDS, before or "25")
 
 
 def of_batch(session: SparkSession, query_name: str) -> Any:

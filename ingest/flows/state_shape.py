@@ -71,7 +71,7 @@ def sources(result: DataFrame, inputs: Mapping[str, DataFrame]) -> tuple[str, ..
 
 def plan_text(result: DataFrame) -> str:
     """The whole plan, without what Spark numbers anew each time."""
-    return _plain(str(spark_plans.analysed(result).toString()))
+    return _plain(spark_plans.whole_text(result))
 
 
 def _leaves(plan: Any) -> list[Any]:

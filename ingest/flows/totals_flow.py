@@ -25,7 +25,6 @@ from ingest.flows import cut as cuts
 from ingest.flows import (
     inputs,
     log_ends,
-    spark_plans,
     state_shape,
     table_versions,
     totals_plan,
@@ -68,8 +67,6 @@ class TotalsFlow:
     def __post_init__(self) -> None:
         assert self.flow.totals is not None
         self.totals: Totals = self.flow.totals
-        # Spark's own text of a plan, which queries are compared by, would leave out all columns behind the 25th.
-        self.session.conf.set(spark_plans.MOST_FIELDS, spark_plans.ALL_FIELDS)
         self.ledger = Ledger(self.folder.pipeline.lake.path)
         given = {
             name: inputs.table_of_log(self.session, self.folder.pipeline, one)

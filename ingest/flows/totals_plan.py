@@ -35,7 +35,7 @@ def why_whole(rows: DataFrame, given: Mapping[str, DataFrame]) -> str:
         why = _why(node) if node.children().size() else _of_input(node, left)
         if why:
             return why
-    found = _MOMENTARY.search(str(plan.toString()))
+    found = _MOMENTARY.search(spark_plans.whole_text(rows))
     return f"it asks for {found[0].strip('(')}, which is another one each time" if found else ""
 
 

@@ -345,14 +345,15 @@ def test_an_average_that_would_lose_digits_is_no_sum(spark):
 
 
 def test_a_date_of_today_is_found_in_a_wide_query_too(spark):
-    from ingest.flows import spark_plans, totals_plan
+    from ingest.flows import totals_plan
 
     rows = spark.createDataFrame([], ", ".join(f"c{n} int" for n in range(40)))
-    spark.conf.set(spark_plans.MOST_FIELDS, spark_plans.ALL_FIELDS)
+    before = spark.conf.get("spark.sql.debug.maxToStringFields")
     assert totals_plan.why_whole(rows.select("*", F.current_date()), {"a": rows}).startswith(
         "it asks for current_date"
     )
     assert totals_plan.why_whole(rows.select("*"), {"a": rows}) == ""
+    assert spark.conf.get("spark.sql.debug.maxToStringFields") == before
 
 
 def test_an_audit_finds_a_total_that_somebody_has_changed(spark, tmp_path, logged):
