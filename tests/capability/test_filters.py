@@ -43,7 +43,7 @@ def asked(held):
     return drawn(held, random.Random(SEED), values=1)
 
 
-@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize("marks", [pytest.param(False, marks=pytest.mark.long), True])
 def test_other_readers_find_every_row_in_a_table_by_delta_rs(tmp_path, held, asked, marks):
     """As written, after a checkpoint, after its files were put in order, and after a checkpoint of that."""
     made, lake = tables.direct(tmp_path, held, marks=marks)

@@ -6,6 +6,7 @@ shows them all).
 
 from __future__ import annotations
 
+import pytest
 from deltalake import DeltaTable
 
 from tests.kills.lab import Lab
@@ -45,6 +46,7 @@ ALTERED = (
 )
 
 
+@pytest.mark.long
 def test_streamed_statements_in_every_spelling_end_as_mysql_has_them(stack, tmp_path):
     lab = Lab(stack, tmp_path, name=NAME, tables=("altered", "remade", *MADE))
     lab.sql(

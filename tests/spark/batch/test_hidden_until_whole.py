@@ -281,6 +281,7 @@ def test_what_comes_behind_it_is_applied_in_order_a_truncate_and_a_ddl_too(spark
     job.check()
 
 
+@pytest.mark.long
 def test_a_job_that_dies_anywhere_shows_it_once_and_whole(spark, tmp_path):
     job = Retaken(spark, tmp_path, [(1, "x"), (1, "x")])
     job.follow()

@@ -30,6 +30,7 @@ def files(lake, path):
     return len(lake.session.read.format("delta").load(path).inputFiles())
 
 
+@pytest.mark.long
 def test_what_spark_merges_is_put_in_order_and_the_quarantine_too(lake):
     source = Source()
     table = source.table("d.t", {"id": "INT", "v": "VARCHAR(9)"}, ["id"])
