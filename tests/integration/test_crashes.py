@@ -2,11 +2,13 @@
 
 import shutil
 
+import pytest
 from deltalake import DeltaTable
 
 from ingest.lake.manifest.manifest_reader import Ledger
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_is_rebuilt_and_a_row_never_seen_is_quarantined(cli, mysql):
     mysql.database("lost")
     mysql.sql(
