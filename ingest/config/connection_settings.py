@@ -118,20 +118,27 @@ class Connection(Settings):
         """Of the server."""
         return "mysql" if self.url.startswith("mysql:") else "redis"
 
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Host, port and database, whoever goes there."""
+        parts = urlsplit(self.url)
+        port = parts.port or (3306 if self.kind == "mysql" else 6379)
+        return parts.hostname or "", port, unquote(parts.path.strip("/"))
+
     def server(self, name: str) -> Server:
         """With its password, which is read now. ``name``: of the connection. Raises :class:`IngestError` where that is not there."""
         parts = urlsplit(self.url)
         said = f"connections.{name}.password"
         password = self.password.read(f"the password of `{name}`", said) if self.password else None
-        usual = 3306 if self.kind == "mysql" else 6379
+        host, port, database = self.place
         return Server(
             kind=self.kind,
             name=name,
-            host=parts.hostname or "",
-            port=parts.port or usual,
+            host=host,
+            port=port,
             user=unquote(parts.username or ""),
             password=password,
-            database=unquote(parts.path.strip("/")),
+            database=database,
             ca=self.ca,
             tls=parts.scheme == "rediss" or self.ca is not None,
         )

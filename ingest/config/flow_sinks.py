@@ -92,6 +92,16 @@ class FlowSink(Settings):
         return value
 
     @property
+    def notes_places(self) -> bool:
+        """Whether it is a table of MySQL beside which it is noted how far the flow is."""
+        return bool(self.mysql) and self.writes == "transactional"
+
+    @property
+    def holds_its_place(self) -> bool:
+        """Whether it says itself how far the flow is, in the commit that writes its rows."""
+        return bool(self.delta) or self.notes_places
+
+    @property
     def place(self) -> str:
         """As sentences name it."""
         return self.name.replace(":", " ", 1)

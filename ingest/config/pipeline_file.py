@@ -276,12 +276,11 @@ class Pipeline(Settings):
                     raise ValueError(
                         f"flows.{flow}: `connection: {name}` of {place} {why} `connections`"
                     )
-        written = dict[tuple[str, str], str]()
+        written = dict[tuple[tuple[str, int, str], str], str]()
         for flow, settings in self.flows.items():
             for sink in settings.sinks:
                 if sink.connection:
-                    url = urlsplit(self.connections[sink.connection].url)
-                    at = f"{url.hostname}:{url.port}{url.path}", sink.mysql or sink.redis or ""
+                    at = self.connections[sink.connection].place, sink.mysql or sink.redis or ""
                     if at in written:
                         raise ValueError(f"flows.{flow} and {written[at]} both write {sink.place}")
                     written[at] = f"flows.{flow}"

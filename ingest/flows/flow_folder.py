@@ -83,11 +83,11 @@ class FlowFolder:
         text = self._inside(record).read(f"offsets/{number}")
         return (text or "").splitlines()[2:]
 
-    def cut(self, record: FlowRecord, number: int) -> str | None:
+    def noted(self, record: FlowRecord, number: int) -> str | None:
         """What was noted of a batch before it was worked out; None where nothing was."""
         return self.files.read(f"{_NOTED}{record.generation}/{number}") if number >= 0 else None
 
-    def keep_cut(self, record: FlowRecord, number: int, text: str) -> None:
+    def note(self, record: FlowRecord, number: int, text: str) -> None:
         """For good, and before anything of the batch is written. Those of long ago go."""
         folder = f"{_NOTED}{record.generation}"
         self.files.write(f"{folder}/{number}", text)

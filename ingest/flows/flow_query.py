@@ -65,9 +65,11 @@ class FlowQuery:
     busy: bool = False
     refused: int = 0
     totals: TotalsFlow | None = None
-    joined: JoinedTables | None = None
     _only: int | None = None
     """The batch that comes again, behind which this run is to end."""
+
+    def __post_init__(self) -> None:
+        self.joined = JoinedTables(self.folder, self.flow)
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class FlowQuery:
         """Begin, or go on. ``once``: up to where the inputs end now. Raises :class:`IngestError` where it cannot be."""
         function = load(self.folder.name, self.flow)
         if self.flow.totals:
-            self.totals = self.totals_now()
+            self.totals = self.totals_of(function)
             self.totals.refuse_outliving()
             result = self.totals.bell()
             now = totals_fingerprint(self.flow, function, self.totals.made_of)
@@ -105,19 +107,17 @@ class FlowQuery:
         self, function: FlowFunction, record: FlowRecord, result: DataFrame
     ) -> DataFrame:
         """The result, or, where a batch has to come again, the same of tables as that was joined with; then the run ends behind it."""
-        joined, number = JoinedTables(self.folder, self.flow), self.folder.logged(record)
-        self.joined = joined if joined.paths else None
-        if self.joined is None or number <= self.folder.done(record):
+        number = self.folder.logged(record)
+        if not self.joined.paths or number <= self.folder.done(record):
             return result
-        versions = joined.noted(record, number)
+        versions = self.joined.noted(record, number)
         if versions is None:
             return result
         self._only = number
         return self.made(function, versions=versions)[0]
 
-    def totals_now(self) -> TotalsFlow:
-        """Of a flow of totals, by its function as it is now."""
-        function = load(self.folder.name, self.flow)
+    def totals_of(self, function: FlowFunction) -> TotalsFlow:
+        """Of a flow of totals."""
         return TotalsFlow(self.session, self.folder, self.flow, function, self.say)
 
     def audit(self, limit: int) -> tuple[Cut, int, list[dict[str, object]]]:
@@ -127,7 +127,8 @@ class FlowQuery:
         record = self.folder.record()
         if record is None or not self.flow.totals:
             raise not_audited(self.folder.name, begun=record is not None)
-        return self.totals_now().differences(self._sinks(record), limit)
+        totals = self.totals_of(load(self.folder.name, self.flow))
+        return totals.differences(self._sinks(record), limit)
 
     def fence(self) -> None:
         """So that who was suspended in the middle of a batch, and wakes up, commits nothing any more. Before anything else is done, by what
@@ -191,7 +192,7 @@ class FlowQuery:
         for sink in self.flow.sinks:
             had = record != before and (bool(old) if before is None else sink.name in before.tables)
             sinks.make(sink, self.session, columns, had=had)
-        wanted = [one for one in self.flow.sinks if one.delta or notes_its_place(one)]
+        wanted = [one for one in self.flow.sinks if one.holds_its_place]
         record = replace(record, tables=tuple(one.name for one in wanted))
         if record != before:
             self.folder.keep(record)
@@ -201,9 +202,9 @@ class FlowQuery:
         """What is gone that the flow cannot go on without; empty where nothing is."""
         if not self.folder.holds(record):
             return "its checkpoint is gone, or is another one"
-        joined, logged = JoinedTables(self.folder, self.flow), self.folder.logged(record)
+        logged = self.folder.logged(record)
         if logged > self.folder.done(record):
-            gone = joined.gone(self.session, record, logged)
+            gone = self.joined.gone(self.session, record, logged)
             if gone:
                 return gone
         sinks = self._sinks(record)
@@ -238,7 +239,7 @@ class FlowQuery:
             written = partial(self._written, number)
             self.refused += self.totals.apply(sinks, number, written)
             return
-        if self.joined:
+        if self.joined.paths:
             execution = spark_plans.of_batch(self.session, self.name)
             self.joined.note(sinks.record, number, execution)
         kept = rows.persist()
@@ -287,11 +288,6 @@ def totals_fingerprint(flow: Flow, function: FlowFunction, made_of: str) -> Fing
     """Of totals, whose state is their table, which is computed anew where they were changed."""
     reads = inputs_of(flow, tuple(flow.inputs))
     return Fingerprint(reads, flow.mode, (), made_of, function.digest)
-
-
-def notes_its_place(sink: FlowSink) -> bool:
-    """Whether it holds how far the flow is, beside what it wrote."""
-    return bool(sink.mysql and sink.writes == "transactional")
 
 
 def refused(name: str, why: str) -> IngestError:

@@ -11,6 +11,7 @@ from pyspark.sql.window import Window
 from ingest.changes import log_view
 from ingest.config.flow_inputs import FlowInput
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows import table_versions
 from ingest.kafka.record_stream import reader_options
 from ingest.lake.delta import change_log_table
 from ingest.lake.delta.spark_table import SparkTable
@@ -57,9 +58,7 @@ def frame(
 
 
 def table_at(session: SparkSession, path: str, version: int | None = None) -> DataFrame:
-    """A copy's rows that count, as it is in each batch, or was at a version. Raises :class:`IngestError` where there is none, or rows stay in it that the
-    source no longer has.
-    """
+    """A copy's rows that count, as it is in each batch, or was at a version. Raises :class:`IngestError` where there is none."""
     description = SparkTable(session, path).describe()
     if description is None:
         raise IngestError(
@@ -68,10 +67,7 @@ def table_at(session: SparkSession, path: str, version: int | None = None) -> Da
             remedy="run the pipeline, which copies it; or correct the input's name.",
             may_pass=True,
         )
-    reader = session.read.format("delta")
-    if version is not None:
-        reader = reader.option("versionAsOf", version)
-    held = reader.load(path).where(live_rows(description.target))
+    held = table_versions.at(session, path, version).where(live_rows(description.target))
     return held.drop(RESERVED_COLUMN)
 
 
@@ -173,10 +169,7 @@ def _log(
 ) -> DataFrame:
     """All of it at once."""
     log, columns = _found(session, pipeline, given)
-    reader = session.read.format("delta")
-    if version is not None:
-        reader = reader.option("versionAsOf", version)
-    return log_view.today(reader.load(log.path), columns)
+    return log_view.today(table_versions.at(session, log.path, version), columns)
 
 
 def _change_log(

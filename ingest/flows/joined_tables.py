@@ -8,7 +8,6 @@ what came to the table with it, if that was there by then; where it was not, the
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ingest.config.flow_settings import Flow
-from ingest.flows import log_ends, spark_plans, table_versions
+from ingest.flows import log_ends, published_batch, spark_plans, table_versions
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
 from ingest.lake.files.location import local_folder
@@ -24,8 +23,6 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
 
-WAITS = 60.0
-"""Seconds within which the mirrors are to publish what a flow has read already."""
 _BACK = 100
 """Published batches that are looked back at."""
 
@@ -58,7 +55,7 @@ class JoinedTables:
 
     def noted(self, record: FlowRecord, number: int) -> dict[str, int] | None:
         """By path, what a batch was joined with; None where nothing was noted."""
-        text = self.folder.cut(record, number)
+        text = self.folder.noted(record, number)
         return json.loads(text) if text else None
 
     def gone(self, session: SparkSession, record: FlowRecord, number: int) -> str:
@@ -75,7 +72,7 @@ class JoinedTables:
         before = self.noted(record, number)
         if before is None:
             self._wait(record, number, used)
-            self.folder.keep_cut(record, number, json.dumps(used))
+            self.folder.note(record, number, json.dumps(used))
         elif before != used:
             raise OlderThanItsEventsError(
                 f"batch {number} was joined with {before}, and is with {used}"
@@ -83,11 +80,9 @@ class JoinedTables:
 
     def _wait(self, record: FlowRecord, number: int, used: Mapping[str, int]) -> None:
         ends = log_ends.of(self.folder.offsets(record, number))
-        until = time.monotonic() + WAITS
-        while (entry := self._ledger.last()) is None or not _holds(entry, used, ends):
-            if time.monotonic() > until:
-                raise log_ends.unpublished(self.folder.name)
-            time.sleep(0.1)
+        entry = published_batch.newest(
+            self._ledger, self.folder.name, lambda one: _holds(one, used, ends)
+        )
         # The first published batch that holds all of the events: tables are to be as new as it has them.
         first, ids = entry, _ids(entry)
         for older in self._ledger.entries(_BACK, below=entry.batch_id) if ends else ():

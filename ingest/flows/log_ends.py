@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ingest.model.errors import IngestError
-
 
 def of(offsets: Sequence[str]) -> dict[str, int]:
     """By id of a change log: the newest version of it that is in the batch, or in one before, whole or in part. ``offsets``: one of each source, as
@@ -19,14 +17,3 @@ def of(offsets: Sequence[str]) -> dict[str, int]:
             behind = 0 if int(said["index"]) >= 0 else 1
             found[said["reservoirId"]] = int(said["reservoirVersion"]) - behind
     return found
-
-
-def unpublished(name: str) -> IngestError:
-    """A flow has read what may still be taken back."""
-    return IngestError(
-        "E-FLOW-INPUT",
-        f"The flow {name!r} waits for the mirrors: what it has read is not published yet.",
-        means="Nothing of the batch was written; it comes again.",
-        remedy="run the pipeline; it finishes its batch.",
-        may_pass=True,
-    )

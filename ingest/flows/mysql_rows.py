@@ -23,33 +23,10 @@ from ingest.model.names import quoted
 CHUNK = 1000
 """Rows of one statement."""
 
-_OF_THE_ROW = frozenset(
-    map(
-        int,
-        [
-            "1048",
-            "1062",
-            "1264",
-            "1265",
-            "1292",
-            "1366",
-            "1406",
-            "1411",
-            "1416",
-            "1426",
-            "1451",
-            "1452",
-            "1644",
-            "1690",
-            "3140",
-            "3141",
-            "3156",
-            "3819",
-            "3903",
-            "4025",
-        ],
-    )
-)
+_OF_THE_ROW = frozenset((
+    1048, 1062, 1264, 1265, 1292, 1366, 1406, 1411, 1416, 1426,
+    1451, 1452, 1644, 1690, 3140, 3141, 3156, 3819, 3903, 4025,
+))  # fmt: skip
 """MySQL's numbers of what is wrong with a row and not with all of them: NULL, a key that is there, out of range, cut, no such number, date, or JSON; a foreign
 key, a trigger's own words, a CHECK.
 """
@@ -104,15 +81,15 @@ def write(cursor: Cursor, into: Into, rows: Iterable[Sequence[Any]]) -> list[Ref
     while chunk := list(islice(left, CHUNK)):
         fitting = []
         for row in chunk:
-            if misfit := unfit(into, row, most):
-                refused.append(Refused(as_json(into.columns, row), misfit))
+            if why := misfit(into, row, most):
+                refused.append(Refused(as_json(into.columns, row), why))
             else:
                 fitting.append(row)
         if _sent(cursor, into, fitting) is not None:
             for row in fitting:
-                why = _sent(cursor, into, [row])
-                if why is not None:
-                    refused.append(Refused(as_json(into.columns, row), why))
+                its_own = _sent(cursor, into, [row])
+                if its_own is not None:
+                    refused.append(Refused(as_json(into.columns, row), its_own))
         refuse_too_many(into.table, refused)
     return refused
 
@@ -120,7 +97,7 @@ def write(cursor: Cursor, into: Into, rows: Iterable[Sequence[Any]]) -> list[Ref
 _FRACTION = re.compile(r"\.(\d*[1-9])0*$")
 
 
-def unfit(into: Into, row: Sequence[Any], most: int) -> str:
+def misfit(into: Into, row: Sequence[Any], most: int) -> str:
     """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, or takes it for lost. ``most``: bytes of a statement. Pure."""
     if row[-1]:
         return ""

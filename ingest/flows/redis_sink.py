@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -80,10 +81,17 @@ def begin(server: Server, owner: str, versions: str) -> int:
     """How often versions of a sink were made in another way, from 1: it leads each version, so that those of now are newer than those of before. ``versions``: how
     they are made from now on.
     """
+    with answered(server):
+        return int(str(client(server).eval(_EPOCH, 1, owner, versions)))
+
+
+@contextmanager
+def answered(server: Server) -> Iterator[None]:
+    """Raises :class:`IngestError` where it cannot be reached, or refuses a whole command."""
     import redis
 
     try:
-        return int(str(client(server).eval(_EPOCH, 1, owner, versions)))
+        yield
     except (redis.ConnectionError, redis.TimeoutError) as failure:
         raise away(server, str(failure)) from None
     except redis.ResponseError as failure:
@@ -92,12 +100,8 @@ def begin(server: Server, owner: str, versions: str) -> int:
 
 def epoch(server: Server, owner: str, versions: str) -> int:
     """The same, for a flow that runs: of one that another has followed it is that of before, so whoever wakes up brings nothing back."""
-    import redis
-
-    try:
+    with answered(server):
         said, number = client(server).hmget(owner, ["versions", "epoch"])
-    except (redis.ConnectionError, redis.TimeoutError) as failure:
-        raise away(server, str(failure)) from None
     if said is None or number is None:
         return begin(server, owner, versions)
     return int(str(number)) if said == versions else 0
@@ -142,10 +146,8 @@ def by_key(into: Into, rows: Iterator[Sequence[Any]]) -> Iterator[tuple[str, str
             *values, gone, version = row
             said = "" if gone else as_json(into.columns, values)
             pipe.evalsha(_DIGEST, 1, into.key(row), version, "1" if gone else "0", said)
-        try:
+        with answered(into.server):
             answers = pipe.execute(raise_on_error=False)
-        except (redis.ConnectionError, redis.TimeoutError) as failure:
-            raise away(into.server, str(failure)) from None
         for row, answer in zip(chunk, answers[1:], strict=True):
             if isinstance(answer, redis.ResponseError):
                 if "WRONGTYPE" not in str(answer):

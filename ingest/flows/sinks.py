@@ -29,6 +29,7 @@ from ingest.flows.batch_place import Place
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.keyed_rows import GONE, VERSION, for_servers, marked, newest
 from ingest.flows.mysql_places import Whose
+from ingest.flows.mysql_table import TableFacts
 from ingest.flows.refused_rows import Refused, RefusedRows
 from ingest.flows.spark_plans import plain
 from ingest.kafka.record_stream import client_options
@@ -116,7 +117,7 @@ class Sinks:
                 return f"its table {sink.delta} is gone"
             if self.reached(table, sink.name) > logged + 1:
                 return f"its checkpoint is older than its table {sink.delta}"
-        if sink.mysql and sink.writes == "transactional":
+        if sink.notes_places:
             held = mysql_places.held(self._server(sink), self._whose(sink))
             why = batch_place.lost(held, self._behind(folder.done(self.record)), logged)
             return f"its table {sink.mysql} of MySQL: {why}" if why else ""
@@ -180,18 +181,23 @@ class Sinks:
         return f"by {sink.version}" if sink.version else f"by batch of {self.record.checkpoint_id}"
 
     def _make_mysql(self, sink: FlowSink, columns: StructType, *, had: bool) -> None:
-        server, table = self._server(sink), sink.mysql or ""
-        written = StructType([one for one in columns if one.name != GONE])
-        found = mysql_table.facts(server, table)
-        why = mysql_table.unfit(found, sink, written) if found else "there is no such table"
-        if why:
-            raise sink_refusals.unfit(self.flow, table, server, why, written, sink)
-        if sink.writes == "transactional":
+        server, _ = self._fitting(sink, columns)
+        if sink.notes_places:
             at = self._behind(self._folder.done(self.record))
             if had and at.batch < 0:
                 # What an earlier generation has written there goes with this one's first batch, whatever has become of its note.
                 at = replace(at, checkpoint="", generation=at.generation - 1)
             mysql_places.begin(server, self._whose(sink), at)
+
+    def _fitting(self, sink: FlowSink, columns: StructType) -> tuple[Server, TableFacts]:
+        """A table of MySQL that can take rows of these columns. Raises :class:`IngestError` where it cannot; somebody may have changed it since the flow began."""
+        server, table = self._server(sink), sink.mysql or ""
+        written = StructType([one for one in columns if one.name != GONE])
+        found = mysql_table.facts(server, table)
+        why = mysql_table.unfit(found, sink, written) if found else "there is no such table"
+        if found is None or why:
+            raise sink_refusals.unfit(self.flow, table, server, why, written, sink)
+        return server, found
 
     def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
         """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
@@ -247,19 +253,9 @@ class Sinks:
         rows = self._of_each_key(sink, batch) if sink.keys else marked(batch.rows, None)
         names = [name for name in rows.columns if name not in (GONE, VERSION)]
         ready = for_servers(rows.select(*map(quoted, [*names, GONE])))
-        server, table = self._server(sink), sink.mysql or ""
-        found = mysql_table.facts(server, table)
-        why = (
-            mysql_table.unfit(found, sink, plain(batch.rows.select(*map(quoted, names)).schema))
-            if found
-            else "it is gone"
-        )
-        if found is None or why:
-            raise sink_refusals.unfit(
-                self.flow, table, server, why, batch.rows.select(*map(quoted, names)).schema, sink
-            )
+        server, found = self._fitting(sink, batch.rows.schema)
         digits = mysql_table.digits(found, names)
-        into = mysql_rows.Into(server, table, tuple(names), sink.keys, digits)
+        into = mysql_rows.Into(server, sink.mysql or "", tuple(names), sink.keys, digits)
         kept = [0]
 
         def refused(found: Sequence[Refused]) -> None:
@@ -270,7 +266,7 @@ class Sinks:
             return ready.toLocalIterator(prefetchPartitions=True) if batch.count else iter(())
 
         replaces = self.mode == "complete" or batch.whole
-        if sink.writes == "transactional":
+        if sink.notes_places:
             first, end = self._behind(batch.number - 1), self._behind(batch.number)
             mysql_places.at_once(
                 into, self._whose(sink), first, end, all_rows, refused, replaces=replaces

@@ -9,9 +9,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 
-def at(session: SparkSession, path: str, version: int) -> DataFrame:
-    """The table as it was."""
-    return session.read.format("delta").option("versionAsOf", version).load(path)
+def at(session: SparkSession, path: str, version: int | None) -> DataFrame:
+    """The table as it was; without a version as it is whenever it is read."""
+    reader = session.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(path)
 
 
 def readable(session: SparkSession, path: str, version: int) -> bool:

@@ -8,11 +8,10 @@ this one; tables are read as both cuts have them. So all tables of a join are of
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +24,7 @@ from ingest.flows import cut as cuts
 from ingest.flows import (
     inputs,
     log_ends,
+    published_batch,
     state_shape,
     table_versions,
     totals_plan,
@@ -34,7 +34,6 @@ from ingest.flows.cut import Cut, LogFacts, TableCut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction
 from ingest.flows.flow_record import FlowRecord
-from ingest.flows.joined_tables import WAITS
 from ingest.flows.sinks import Sinks
 from ingest.flows.totals_query import Shape
 from ingest.flows.totals_step import Kept, TotalsStep
@@ -80,7 +79,7 @@ class TotalsFlow:
         plan = state_shape.plan_text(made)
         self.made_of = hashlib.sha256("\n".join([plan, *said]).encode()).hexdigest()[:16]
 
-    @property
+    @cached_property
     def columns(self) -> StructType:
         """Of its table."""
         given = {
@@ -140,7 +139,7 @@ class TotalsFlow:
         another function than now; the next batch tells all sinks.
         """
         record, main = sinks.record, SparkTable(self.session, sinks.path(self.main))
-        text, before = self.folder.cut(record, number), self.folder.cut(record, number - 1)
+        text, before = self.folder.noted(record, number), self.folder.noted(record, number - 1)
         was = Cut.from_text(before) if before else None
         now = Cut.from_text(text) if text else None
         is_there = sinks.reached(main, self.main.name) > number
@@ -155,19 +154,17 @@ class TotalsFlow:
 
     def _chosen(self, record: FlowRecord, number: int, main: str, version: int) -> Cut:
         """The newest published batch, once that holds all that the stream has seen."""
-        ends, until = log_ends.of(self.folder.offsets(record, number)), time.monotonic() + WAITS
-        while True:
-            entry = self.ledger.last()
-            tables = self._tables(entry) if entry else {}
-            holds = all(ends.get(one.log_id, -1) <= one.log_version for one in tables.values())
-            if entry and holds and len(tables) == len(self.flow.inputs):
-                break
-            if time.monotonic() > until:
-                raise log_ends.unpublished(self.folder.name)
-            time.sleep(0.2)
+        ends = log_ends.of(self.folder.offsets(record, number))
+
+        def holds(entry: Entry) -> bool:
+            tables = self._tables(entry)
+            read = all(ends.get(one.log_id, -1) <= one.log_version for one in tables.values())
+            return read and len(tables) == len(self.flow.inputs)
+
+        entry = published_batch.newest(self.ledger, self.folder.name, holds)
         told = tuple(one.name for one in self.flow.sinks if one != self.main)
-        found = Cut(entry.batch_id, tables, self.made_of, main, version, told)
-        self.folder.keep_cut(record, number, found.as_text())
+        found = Cut(entry.batch_id, self._tables(entry), self.made_of, main, version, told)
+        self.folder.note(record, number, found.as_text())
         return found
 
     def _tables(self, entry: Entry) -> dict[str, TableCut]:
@@ -252,7 +249,7 @@ class TotalsFlow:
         :class:`IngestError` where it has not begun.
         """
         done = self.folder.done(sinks.record)
-        text = self.folder.cut(sinks.record, done)
+        text = self.folder.noted(sinks.record, done)
         if text is None:
             raise not_audited(self.folder.name, begun=False)
         cut = Cut.from_text(text)

@@ -8,19 +8,19 @@ takes each error line by itself: it is map-only, without a shuffle and without s
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import pymysql
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows import mysql_server
 from ingest.flows.flow_runs import FlowRun
 from ingest.job import spark_session
 from ingest.lake.delta.commit import sibling
@@ -106,19 +107,24 @@ def tables(stage: Stage, database: str) -> dict[str, Any]:
     return {"url": url, "password": {"file": str(secret)}}
 
 
-def pipeline(
-    folder: Path, broker: str, topic: str, results: Mapping[str, Any], at_once: int, **more: Any
-) -> Pipeline:
-    """With the flows. ``more``: sections of the pipeline file, of flows and connections beside these."""
-    for name, text in (("counts", COUNTS), ("each", EACH)):
-        (folder / f"{name}.sql").write_text(text, encoding="utf-8")
+def counting(folder: Path, topic: str, at_once: int) -> dict[str, Any]:
+    """A flow that counts errors by the minute, but for its sinks. ``at_once``: lines of a batch."""
     lines = {
         "kafka": topic,
         "event_time": "to_timestamp(substring(value, 1, 19))",
         "watermark": "10 minutes",
         "at_once": at_once,
     }
-    counts = {"sql": str(folder / "counts.sql"), "inputs": {"lines": lines}, "mode": "update"}
+    return {"sql": str(folder / "counts.sql"), "inputs": {"lines": lines}, "mode": "update"}
+
+
+def pipeline(
+    folder: Path, broker: str, topic: str, results: Mapping[str, Any], at_once: int, **more: Any
+) -> Pipeline:
+    """With the flows. ``more``: sections of the pipeline file, of flows and connections beside these."""
+    for name, text in (("counts", COUNTS), ("each", EACH)):
+        (folder / f"{name}.sql").write_text(text, encoding="utf-8")
+    counts = counting(folder, topic, at_once)
     sink = {"connection": "results", "keys": ["log_time"]}
     flows: dict[str, Any] = {
         way: {**counts, "sinks": [{**sink, "mysql": TABLES[way], "writes": way}]}
@@ -126,7 +132,7 @@ def pipeline(
     }
     each = {
         "sql": str(folder / "each.sql"),
-        "inputs": {"lines": lines},
+        "inputs": counts["inputs"],
         "sinks": [{"delta": "errors"}],
     }
     return pipeline_at(
@@ -196,15 +202,9 @@ class ByHand:
             )
 
 
-@contextmanager
-def connected(given: Pipeline) -> Iterator[Cursor]:
-    """To the results."""
-    server = given.connections["results"].server("results")
-    connection = pymysql.connect(
-        host=server.host, port=server.port, user=server.user, password=server.secret, database=server.database, autocommit=True
-    )  # fmt: skip
-    with closing(connection), connection.cursor() as cursor:
-        yield cursor
+def connected(given: Pipeline) -> AbstractContextManager[Cursor]:
+    """A transaction on the results."""
+    return mysql_server.transaction(given.connections["results"].server("results"))
 
 
 def counts(given: Pipeline) -> dict[str, dict[datetime, int]]:
@@ -323,7 +323,5 @@ def _killed(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    import os
-
     os.environ["INGEST_FAILPOINT"] = f"flow_written@{KILLED_IN}:hold"
     _killed(Path(sys.argv[1]))

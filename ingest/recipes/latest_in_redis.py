@@ -79,7 +79,7 @@ def show(stage: Stage) -> dict[str, Any]:
 
 
 def _pipeline(stage: Stage, redis: Redis) -> Pipeline:
-    mysql, topic = stage.stack.mysql(), "recipe.recipe_redis.stock"
+    topic = "recipe.recipe_redis.stock"
     (stage.folder / "latest.sql").write_text(LATEST, encoding="utf-8")
     sink = {
         "redis": "stock",
@@ -97,16 +97,9 @@ def _pipeline(stage: Stage, redis: Redis) -> Pipeline:
     return pipeline_at(
         stage.folder / "lake",
         "recipe",
-        source={
-            "mysql": f"mysql://ingest@127.0.0.1:{mysql.port}",
-            "password": {"file": str(mysql.secret("ingest"))},
-            "tables": ["recipe_redis.stock"],
-        },
-        kafka={"bootstrap_servers": stage.broker},
-        connect={"url": stage.stack.connect().url},
+        **stage.chain("recipe_redis.stock"),
         connections={"cache": {"url": redis.url, "password": {"file": str(redis.secret)}}},
         flows={"latest": flow},
-        spark={"master": "local[2]", "driver_memory": "1g"},
     )
 
 

@@ -48,13 +48,7 @@ def show(stage: Stage) -> list[bool]:
     pipeline = pipeline_at(
         stage.folder / "lake",
         "recipe",
-        source={
-            "mysql": f"mysql://ingest@127.0.0.1:{mysql.port}",
-            "password": {"file": str(mysql.secret("ingest"))},
-            "tables": ["recipe_shop.*"],
-        },
-        kafka={"bootstrap_servers": stage.broker},
-        connect={"url": stage.stack.connect().url},
+        **stage.chain("recipe_shop.*"),
         defaults={"targets": ["mirror", "change_log"]},
         flows={
             "revenue": {
@@ -64,7 +58,6 @@ def show(stage: Stage) -> list[bool]:
                 "sinks": [{"delta": "marts/revenue"}],
             }
         },
-        spark={"master": "local[2]", "driver_memory": "1g"},
     )
     with closing(mysql.admin()) as connection, connection.cursor() as cursor:
         for title, statements in (("at first", FIRST), ("behind the changes", THEN)):

@@ -70,6 +70,20 @@ class Stage:
         """Of Kafka, its bootstrap servers."""
         return self.stack.kafka().bootstrap_servers
 
+    def chain(self, tables: str) -> dict[str, Any]:
+        """Sections of a pipeline file by which the stack's MySQL is followed. ``tables``: which of it."""
+        mysql = self.stack.mysql()
+        return {
+            "source": {
+                "mysql": f"mysql://ingest@127.0.0.1:{mysql.port}",
+                "password": {"file": str(mysql.secret("ingest"))},
+                "tables": [tables],
+            },
+            "kafka": {"bootstrap_servers": self.broker},
+            "connect": {"url": self.stack.connect().url},
+            "spark": {"master": "local[2]", "driver_memory": "1g"},
+        }
+
     def say(self, text: RenderableType) -> None:
         """A line, or a table, on the screen."""
         self.console.print(text)

@@ -58,17 +58,8 @@ def given(folder: Path):
         {**sink, "mysql": "everywhere_by_key", "writes": "idempotent"},
         {**sink, "redis": "errors", "connection": "cache"},
     ]
-    made = error_counts.pipeline(
-        folder, facts["broker"], facts["topic"], facts["results"], facts["at_once"]
-    )
-    lines = made.flows["idempotent"].inputs["lines"].model_dump(exclude_defaults=True)
-    lines["at_once"] *= FEWER
-    flow = {
-        "sql": str(folder / "counts.sql"),
-        "inputs": {"lines": lines},
-        "mode": "update",
-        "sinks": sinks,
-    }
+    counting = error_counts.counting(folder, facts["topic"], facts["at_once"] * FEWER)
+    flow = {**counting, "sinks": sinks}
     return error_counts.pipeline(
         folder,
         facts["broker"],
