@@ -367,7 +367,8 @@ def _mistake(error: ErrorDetails) -> str:
     if error["type"] in ("too_short", "string_too_short"):
         return f"`{place}` is empty"
     message = error["msg"].removeprefix("Value error, ")
-    return f"`{place}`: {message[0].lower()}{message[1:]}"
+    # What is wrong between sections names its own places.
+    return f"`{place}`: {message[0].lower()}{message[1:]}" if place else message
 
 
 def _known_keys(path: tuple[Any, ...]) -> Iterator[str]:

@@ -67,7 +67,7 @@ def test_a_flow_s_files_are_sought_beside_the_pipeline_file(tmp_path):
         ({"sinks": [{"mysql": "t"}]}, "`connection` goes with `mysql` and `redis`"),
         (
             {"sinks": [{"mysql": "t", "connection": "c"}]},
-            "`connection: c` of mysql c/t is not one of `connections`",
+            "pipeline file: flows.revenue: `connection: c` of mysql c/t is not one of `connections`",
         ),
         ({"inputs": {"a": {"table": "d.t"}}}, "no input is a stream"),
         (
