@@ -18,6 +18,7 @@ from ingest.local.artefacts import LOCK, MYSQL_PLATFORMS, ivy_jar
 from ingest.local.java import java_binary
 
 KAFKA, SPARK, DELTA, LOG4J = "4.3.1", "4.2.0", "4.4.0", "2.25.4"
+HADOOP, AWS = "3.5.0", "2.40.2"
 # (group, artifact, version, transitive, type, classifier); 4.2.0 of the token provider is not to be had.
 ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
     "kafka": [("org.apache.kafka", "kafka_2.13", KAFKA, True, "jar", "")],
@@ -34,6 +35,32 @@ ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
         ("io.delta", "delta-spark_4.2_2.13", DELTA, False, "jar", ""),
         ("io.delta", "delta-storage", DELTA, False, "jar", ""),
     ],
+    # What Spark needs for `s3a`; Amazon's own bundle of all that is 686 MB.
+    "s3": [
+        ("org.apache.hadoop", "hadoop-aws", HADOOP, False, "jar", ""),
+        (
+            "software.amazon.s3.analyticsaccelerator",
+            "analyticsaccelerator-s3",
+            "1.3.1",
+            False,
+            "jar",
+            "",
+        ),
+        *(
+            ("software.amazon.awssdk", name, AWS, True, "jar", "")
+            for name in (
+                "s3-transfer-manager",
+                "sts",
+                "kms",
+                "apache-client",
+                "url-connection-client",
+            )
+        ),
+    ],
+    # A login for a worker's REST interface, as tests have one.
+    "connect-login": [("org.apache.kafka", "connect-basic-auth-extension", KAFKA, False, "jar", "")],
+    # A server that tests put a lake on.
+    "s3-server": [("org.gaul", "s3proxy", "4.1.0", False, "jar", "jar-with-dependencies")],
     "jdbc": [("com.mysql", "mysql-connector-j", "9.1.0", False, "jar", "")],
     "debezium": [
         ("io.debezium", "debezium-connector-mysql", "3.6.1.Final", False, "tar.gz", "plugin")
@@ -43,6 +70,9 @@ ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
         for platform in MYSQL_PLATFORMS
     ],
 }
+
+OF_SPARK = ("io.netty", "org.slf4j", "commons-", "org.apache.httpcomponents")
+"""What Amazon's libraries ask for and Spark has, newer: an older netty before Spark's own ends in `NoSuchMethodError`."""
 
 
 def resolve(name: str, folder: Path) -> list[dict[str, object]]:
@@ -72,6 +102,8 @@ def resolve(name: str, folder: Path) -> list[dict[str, object]]:
         )
         for path in sorted(path for path in out.rglob("*") if path.is_file()):
             group, artifact, version = path.relative_to(out).parts[:3]
+            if name == "s3" and group.startswith(OF_SPARK):
+                continue
             entry: dict[str, object] = {"group": group, "artifact": artifact, "version": version}
             if classifier:
                 entry["classifier"] = classifier

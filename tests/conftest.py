@@ -15,7 +15,9 @@ from ingest.local import redis as local_redis
 from ingest.local.redis import Redis
 from ingest.local.stack import Stack
 from tests.outside import packages
+from tests.support import s3
 from tests.support.cold import CONF
+from tests.support.s3 import S3
 from tests.support.server import Server
 
 # A law is held to what it says, not to the clock: a busy machine takes a second for what is done in a millisecond.
@@ -67,6 +69,14 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
     running = local_redis.start(
         tmp_path_factory.mktemp("redis"), Path(shutil.which("redis-server") or of_package)
     )
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """A real server of S3's kind, with an empty bucket."""
+    running = s3.start(tmp_path_factory.mktemp("s3"))
     yield running
     running.stop()
 

@@ -101,7 +101,7 @@ def run(
     freed_memory.as_soon_as_freed()  # before anything imports delta-rs
 
     from ingest.cli.batches import BatchLines
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.job.run import Run
 
     pipeline = load(file)
@@ -117,8 +117,8 @@ def run(
 @command
 def plan(file: PipelineFile, as_json: Json = False) -> None:
     """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
+    from ingest.cli.loading import load
     from ingest.cli.plans import plan_table
-    from ingest.config.pipeline_file import load
     from ingest.observe.pipeline_plan import gather
     from ingest.start.lake_format import refuse_other
 
@@ -142,7 +142,7 @@ def status(
 ) -> None:
     """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.observe.pipeline_status import gather
     from ingest.start.lake_format import refuse_other
 
@@ -171,7 +171,7 @@ def audit(
 
     Exit code 0 only when equal; 1 when something differs; 3 when no common position was had.
     """
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.job import spark_session
     from ingest.observe.audit import Audit
     from ingest.observe.verdict_table import verdict_table
@@ -212,7 +212,7 @@ def resync(
     The pipeline's own grants are enough (SELECT on the table), and MySQL needs GTIDs. The running
     job, or the next one, brings it to its end; `ingest status` shows it until then.
     """
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
     from ingest.source.resync_all import resnapshot
@@ -245,7 +245,7 @@ def replay(
     A run does the same when it starts, so for a job that runs already, restart it.
     """
     from ingest.cli.batches import BatchLines, waiting_lines
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.job.run import Run
     from ingest.lake.quarantine.waiting_list import waiting_list
 

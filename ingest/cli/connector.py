@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from ingest.cli.arguments import PipelineFile
+from ingest.cli.loading import load
 from ingest.cli.screen import command, out, print_json, say
-from ingest.config.pipeline_file import load
 from ingest.model.errors import Exit
 from ingest.source.connector import Connector, Plan
+from ingest.source.worker_secrets import write_truststore
 
 app = typer.Typer(
     help="The Debezium connector, generated from the pipeline file.", no_args_is_help=True
@@ -54,6 +56,20 @@ def status(
         out.print(health.sentence, markup=False)
     if not health.good:
         raise typer.Exit(int(Exit.FAILED))
+
+
+@app.command()
+@command
+def truststore(
+    file: PipelineFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where it is written.")],
+) -> None:
+    """Make the truststore by which Debezium verifies who MySQL is, of the certificate that `source.tls.ca` names."""
+    count = write_truststore(load(file), output)
+    say(f"{output}: {count} certificate{'s' if count > 1 else ''}")
+    say(
+        "next: put it where the Connect worker can read it, and name it by `connect: {files: {mysql_truststore: PATH}}`"
+    )
 
 
 @app.command()

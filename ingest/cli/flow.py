@@ -39,7 +39,7 @@ def run(
     home: local.Home = None,
 ) -> None:
     """Run one flow in a process of its own. `ingest run` runs all of them beside the mirrors, but those that run elsewhere."""
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.job import flow_job
 
     pipeline = load(file)
@@ -56,7 +56,7 @@ def run(
 def list_flows(file: PipelineFile, as_json: Json = False) -> None:
     """All flows of the file: what each reads and writes, and how far it is. Needs no server and no Spark."""
     from ingest.cli.flow_tables import flow_table
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.flows.flow_folder import FlowFolder
 
     pipeline = load(file)
@@ -87,7 +87,7 @@ def late(
 ) -> None:
     """What came behind the watermark, which Spark has dropped: the newest of it, and how much there is."""
     from ingest.cli.flow_tables import late_table
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.flows import late_applied
     from ingest.flows.flow_folder import FlowFolder
     from ingest.job import flow_job
@@ -125,7 +125,7 @@ def refused(
 ) -> None:
     """Rows that a server which it writes to has refused, each with the reason: the newest of them, and how many there are."""
     from ingest.cli.flow_tables import refused_table
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.flows.flow_folder import FlowFolder
     from ingest.job import flow_job
     from ingest.lake.delta.spark_table import SparkTable
@@ -156,7 +156,7 @@ def audit(
     home: local.Home = None,
 ) -> None:
     """Compare the table of a flow with `totals` with Spark's own GROUP BY over the copies of its tables, as its newest batch has them."""
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.job import flow_job
 
     pipeline = load(file)
@@ -186,7 +186,7 @@ def state(
 ) -> None:
     """What its state holds, operator by operator, by Spark's own reader of it."""
     from ingest.cli.flow_tables import state_table
-    from ingest.config.pipeline_file import load
+    from ingest.cli.loading import load
     from ingest.flows import flow_state
     from ingest.flows.flow_folder import FlowFolder
     from ingest.job import flow_job

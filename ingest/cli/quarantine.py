@@ -39,8 +39,8 @@ Named = Annotated[
 @command
 def list_waiting(file: PipelineFile, as_json: Json = False, dropped: Dropped = False) -> None:
     """How many changes wait: by table, partition and reason, with their offsets and since which batch."""
+    from ingest.cli.loading import load
     from ingest.cli.quarantine_records import group_table
-    from ingest.config.pipeline_file import load
     from ingest.lake.quarantine.waiting_list import grouped, records
 
     groups = grouped(records(load(file).lake.path, dropped=dropped))
@@ -65,9 +65,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """The records of one table, with their keys and values as Kafka brought them."""
+    from ingest.cli.loading import load
     from ingest.cli.quarantine_records import as_json as in_json
     from ingest.cli.quarantine_records import shown, taken
-    from ingest.config.pipeline_file import load
     from ingest.lake.quarantine.waiting_list import records, with_bytes
 
     lake = load(file).lake.path
@@ -102,8 +102,8 @@ def drop(
     manifest says what was given up, to `ingest status` and to the audit, until the table was taken again.
     """
     from ingest.cli.batches import BatchLines, waiting_lines
+    from ingest.cli.loading import load
     from ingest.cli.quarantine_records import group_table, taken
-    from ingest.config.pipeline_file import load
     from ingest.job.run import Run
     from ingest.lake.quarantine.waiting_list import grouped, records, waiting_list
 

@@ -44,6 +44,14 @@ class Password(Settings):
             raise ValueError("give exactly one of `file` and `env`")
         return self
 
+    @property
+    def reference(self) -> str:
+        """As a Connect worker reads it, by its config providers ``dir`` and ``env``."""
+        if self.file is None:
+            return f"${{env:{self.env}}}"
+        path = self.file.expanduser().absolute()
+        return f"${{dir:{path.parent}:{path.name}}}"
+
     def read(self, of: str = "MySQL's password", setting: str = "source.password") -> SecretStr:
         """The password itself. ``of``, ``setting``: what it is and where the file names it, for the sentence. Raises
         :class:`IngestError` when it is not there.
@@ -68,7 +76,8 @@ class Password(Settings):
 
 
 Kind = Literal["mysql", "redis"]
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, to which things may be sent in clear."""
 
 
 class Connection(Settings):
@@ -102,7 +111,7 @@ class Connection(Settings):
 
     @model_validator(mode="after")
     def _hides_what_it_sends(self) -> Connection:
-        away = urlsplit(self.url).hostname not in _LOOPBACK
+        away = urlsplit(self.url).hostname not in LOOPBACK
         if away and self.kind == "mysql" and self.ca is None:
             raise ValueError(
                 "a server beyond this machine needs `ca`: what is sent there goes by TLS"

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
-from urllib.parse import unquote, urlsplit
 
 import yaml
 from pydantic import (
@@ -22,10 +21,13 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ingest.config.connection_settings import Connection, Password
+from ingest.config.connection_settings import Connection
 from ingest.config.durations import Duration
 from ingest.config.flow_settings import Flow, named_plainly
+from ingest.config.kafka_settings import Connect, Kafka
+from ingest.config.lake_settings import Lake
 from ingest.config.observe_settings import Observe
+from ingest.config.source_settings import Source
 from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Defaults, Settings, Table
 from ingest.model.errors import IngestError
@@ -33,143 +35,8 @@ from ingest.model.names import change_log_folder, join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
-from ingest.schema.evolution import Profile
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
-
-
-class Source(Settings):
-    """The MySQL to read from, and which of its tables."""
-
-    mysql: str = Field(description="`mysql://user@host:port`, without a password.")
-    password: Password
-    tables: tuple[str, ...] = Field(
-        min_length=1,
-        description="Patterns `database.table` with `*` and `?`; `!` in front excludes; "
-        "backquotes around a name with a dot or a wildcard in it.",
-    )
-    topic_names: Literal["plain", "escaped"] = Field(
-        "plain",
-        description="`plain`: Debezium's usual names. `escaped`: every character that Kafka does "
-        "not allow, and `_` itself, becomes `_uXXXX`, so that no two tables can share a topic.",
-    )
-    epoch_dates: Literal["quarantine", "null", "keep"] = Field(
-        "quarantine",
-        description="What `1970-01-01` in a NOT NULL DATE or DATETIME is: Debezium writes it for the "
-        "zero date, too. `quarantine`: nobody guesses, the row is set aside. `null`: the zero date. "
-        "`keep`: that moment.",
-    )
-    server_id: int | None = Field(
-        None, ge=1, lt=2**32, description="Replica id of the connector; derived when absent."
-    )
-
-    @field_validator("mysql")
-    @classmethod
-    def _is_a_url(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme != "mysql" or not parts.hostname or not parts.username:
-            raise ValueError("expected mysql://user@host:port")
-        if parts.password:
-            raise ValueError("leave the password out of the URL; use `password: {file: …}`")
-        _ = parts.port  # raises ValueError for a port that is not a number
-        return value
-
-    @field_validator("tables")
-    @classmethod
-    def _are_patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in value:
-            parse_pattern(pattern)
-        if all(pattern.startswith("!") for pattern in value):
-            raise ValueError("every pattern excludes; name at least one table to take")
-        return value
-
-    @property
-    def host(self) -> str:
-        """Host part of the URL."""
-        return urlsplit(self.mysql).hostname or ""
-
-    @property
-    def port(self) -> int:
-        """Port part of the URL, 3306 when absent."""
-        return urlsplit(self.mysql).port or 3306
-
-    @property
-    def user(self) -> str:
-        """User part of the URL."""
-        return unquote(urlsplit(self.mysql).username or "")
-
-
-class Kafka(Settings):
-    """The broker that carries the changes."""
-
-    bootstrap_servers: str = Field(description="`host:port[,host:port…]`")
-    properties: dict[str, str] = Field(
-        default_factory=dict, description="Further client properties, for TLS and SASL."
-    )
-    replication_factor: int = Field(1, ge=1, description="Of the topics that Connect creates.")
-    retention_hours: int = Field(168, ge=1, description="How long data topics keep changes.")
-
-
-class Connect(Settings):
-    """The Kafka Connect cluster that runs Debezium."""
-
-    url: str = Field(description="Base URL of the REST interface.")
-    password_reference: str | None = Field(
-        None,
-        description="How the *worker* reads MySQL's password, for example "
-        "`${dir:/secrets:mysql}`. Derived from `source.password` when absent.",
-    )
-    settings: dict[str, str] = Field(
-        default_factory=dict,
-        description="Further settings of the connector, such as `max.batch.size`. Those that what a "
-        "change means depends on cannot be changed here.",
-    )
-
-    at_failing_table: Literal["leave_out", "stop"] = Field(
-        "leave_out",
-        description="When the connector's task fails at a change of one table: leave that table out until the next run, "
-        "which takes it whole, or stop. Without GTIDs the run stops.",
-    )
-
-    @field_validator("url")
-    @classmethod
-    def _is_http(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("http", "https"):
-            raise ValueError("expected http://host:port or https://host:port")
-        return value.rstrip("/")
-
-
-class Lake(Settings):
-    """Where the Delta tables are."""
-
-    path: str = Field(min_length=1, description="A local folder or a URI such as `s3a://…`.")
-    history_hours: int = Field(
-        168,
-        ge=1,
-        description="How far back versions of tables stay readable; what is older is removed.",
-    )
-    history_versions: int = Field(
-        10_000,
-        ge=100,
-        description="How many versions of a table stay readable at most. In a local folder each thousand makes a MERGE "
-        "some 10 ms slower.",
-    )
-    sync: bool = Field(
-        True,
-        description="Whether a batch is on the disk before it is published, so that a power cut loses nothing of it. `false` "
-        "is faster by some milliseconds a batch and table; after a power cut the tables may then lack what was published.",
-    )
-    change_log_suffix: str = Field(
-        "__changes",
-        pattern=r"^[A-Za-z0-9_-]{1,32}$",
-        description="Behind a table's name, the folder of its change log: `shop/orders__changes`.",
-    )
-    profile: Profile = Field(
-        "standard",
-        description="`standard`: tables begin plain, and column mapping or type widening is switched on for "
-        "a table when a DDL first needs it, so that RENAME, DROP and wider types write no data. `compat`: "
-        "never, so that every reader of Delta stays able to read it; such DDLs write the table anew.",
-    )
 
 
 class Dedup(Settings):

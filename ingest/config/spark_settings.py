@@ -53,4 +53,7 @@ class Spark(Settings):
         "of writing the files anew, but for `profile: compat`. `spark`, `delta-rs`, `deletion-vectors`: that one, "
         "where it can.",
     )
+    jars: tuple[str, ...] = Field(
+        (), description="Further jar files, beside ours, for the driver and a cluster's executors."
+    )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")

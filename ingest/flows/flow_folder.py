@@ -10,8 +10,8 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.continuity import Fingerprint
 from ingest.flows.flow_record import FlowRecord, FlowStatus
 from ingest.lake.files import durability
-from ingest.lake.files.location import local_folder
 from ingest.lake.files.storage import Files, files_at
+from ingest.model.location import local_folder
 from ingest.model.names import flow_path, join
 
 _CHECKPOINT = "checkpoint-"

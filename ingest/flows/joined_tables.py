@@ -18,8 +18,8 @@ from ingest.config.flow_settings import Flow
 from ingest.flows import log_ends, published_batch, spark_plans, table_versions
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
-from ingest.lake.files.location import local_folder
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.location import local_folder
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
 

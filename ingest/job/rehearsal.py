@@ -28,9 +28,9 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log, Ranges
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.engines import collected_changes
-from ingest.lake.files.location import local_folder
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model.epochs import Epoch
+from ingest.model.location import local_folder
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import join, scratch_of
 

@@ -25,13 +25,13 @@ from ingest.kafka import broker
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
-from ingest.lake.files import durability
+from ingest.lake.files import durability, object_store
 from ingest.lake.files.lease import Lease, Term
-from ingest.lake.files.location import is_local
 from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
+from ingest.model.location import within_reach
 from ingest.model.names import lease_path
 from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
@@ -76,13 +76,13 @@ class Run:
         """Run until stopped (or, ``once``, until everything committed by now is applied)."""
         stop_signal.stops(self._stop)
         durability.switch(on=self.pipeline.lake.sync)
+        object_store.lend(self.pipeline.lake)
         lake = self.pipeline.lake.path
         try:
             with told(self.log, lake):
                 captured = refuse_unfit(self.pipeline)
-                if standby or not is_local(lake):
-                    # A standby has Spark warm before it is needed; a lake that is not on this machine's
-                    # disk is reached through Spark.
+                if standby or not within_reach(lake):
+                    # A standby has Spark warm before it is needed; a lake in HDFS is reached through Spark.
                     self._start_spark()
                 lease = Lease(files_at(lease_path(lake)), self.say)
                 try:

@@ -21,9 +21,11 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.lake.files.location import is_local
+from ingest.kafka import client_settings
+from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
+from ingest.model.location import is_local, is_s3
 
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -60,12 +62,18 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+REDACTION = "spark.sql.redaction.options.regex"
+
 LOG_STORE = "spark.delta.logStore.file.impl"
 """What Spark commits to tables on local disks by."""
 
-LINKING = {LOG_STORE: "ingest.LinkingLogStore"}
-"""Delta's own looks whether a version is there and renames its file to it, and takes the place of a commit that came between;
-ours makes a link, which the kernel makes only where there is no such name (``connect/log-store``).
+EXCLUSIVE = {
+    LOG_STORE: "ingest.LinkingLogStore",
+    "spark.delta.logStore.s3a.impl": "ingest.ConditionalLogStore",
+    "spark.delta.logStore.s3.impl": "ingest.ConditionalLogStore",
+}
+"""Delta's own look whether a version is there and write it then, in place of a commit that came between. Ours (``connect/log-store``)
+make a link, which the kernel makes only where there is no such name, and put on a condition, which the server looks at.
 """
 
 LOCAL_CHECKPOINT = {
@@ -119,13 +127,14 @@ def create(
     conf: dict[str, str],
     log: Path,
     more: Sequence[str] = (),
+    of_user: Sequence[str] = (),
 ) -> SparkSession:
     """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal. ``more``: groups of artefacts that it needs beside its
-    own.
+    own; ``of_user``: further jar files.
     """
     jars = [*artefacts.jars("spark"), resource("connect", "log-store.jar")]
     jars += [path for name in more for path in artefacts.jars(name)]
-    names = [str(path) for path in jars]
+    names = [*map(str, jars), *of_user]
     local = master.startswith("local")
     log.parent.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(spark_java_home())
@@ -172,8 +181,8 @@ def trying_again(master: str) -> str:
 
 
 def log_store(conf: dict[str, str]) -> dict[str, str]:
-    """What Spark commits by on local disks, where nobody names it a class for all file systems: Delta takes one or the other."""
-    return {} if "spark.delta.logStore.class" in conf else LINKING
+    """What Spark commits by, where nobody names it a class for all file systems: Delta takes one or the other."""
+    return {} if "spark.delta.logStore.class" in conf else EXCLUSIVE
 
 
 def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
@@ -182,7 +191,9 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     """
     local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
     flows = FLOWS if pipeline.flows else {}
-    return {**local, **flows, **(SHORT if short else {}), **pipeline.spark.conf}
+    store = object_store.spark_settings(pipeline.lake)
+    hidden = {REDACTION: client_settings.HIDDEN} if pipeline.kafka.security else {}
+    return {**local, **store, **hidden, **flows, **(SHORT if short else {}), **pipeline.spark.conf}
 
 
 def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> SparkSession:
@@ -194,8 +205,14 @@ def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> Spark
         driver_memory=spark.driver_memory,
         conf=settings(pipeline, short=short),
         log=log,
-        more=["jdbc"] if any(one.reads_mysql for one in pipeline.flows.values()) else [],
+        more=_groups(pipeline),
+        of_user=spark.jars,
     )
+
+
+def _groups(pipeline: Pipeline) -> list[str]:
+    jdbc = ["jdbc"] if any(one.reads_mysql for one in pipeline.flows.values()) else []
+    return [*jdbc, *(["s3"] if is_s3(pipeline.lake.path) else [])]
 
 
 @contextmanager

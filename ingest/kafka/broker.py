@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import client_settings
 from ingest.model.epochs import Epoch, epoch_of
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 from ingest.model.manifest import Place
@@ -61,19 +63,49 @@ def connection(pipeline: Pipeline) -> dict[str, Any]:
     return {
         "bootstrap.servers": pipeline.kafka.bootstrap_servers,
         "socket.connection.setup.timeout.ms": 5_000,
+        **client_settings.of_librdkafka(pipeline.kafka),
         **pipeline.kafka.properties,
     }
 
 
 def refuse_away(pipeline: Pipeline) -> None:
-    """Raise :class:`IngestError` when the broker does not answer."""
-    consumer = client(pipeline)
+    """Raise :class:`IngestError` when the broker does not answer, or not us."""
+    said = list[KafkaError]()
+    try:
+        consumer = client(pipeline, {"error_cb": said.append})
+    except KafkaException as failure:
+        raise _refused(failure) from None
     try:
         consumer.list_topics(timeout=_TIMEOUT / 2)
     except KafkaException as failure:
-        raise _away(pipeline, failure) from None
+        # That it asked in vain is all that the last failure says; why is said beside, to who asks for it.
+        consumer.poll(0.1)
+        denied = next((one for one in said if one.code() in _DENIED), None)
+        raise (_denied(pipeline, denied) if denied else _away(pipeline, failure)) from None
     finally:
         consumer.close()
+
+
+_DENIED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+
+def _denied(pipeline: Pipeline, why: KafkaError) -> IngestError:
+    whole = re.sub(r"^.*?/bootstrap: | \(after [^)]*\)$", "", why.str())
+    return IngestError(
+        "E-KAFKA-DENIED",
+        f"Kafka at {pipeline.kafka.bootstrap_servers} and this pipeline do not let each other in: {whole.rstrip('.')}.",
+        means="Nothing was read or written.",
+        remedy="correct `kafka.security` in the pipeline file: `user` and `password` for a login, `ca` for a certificate.",
+    )
+
+
+def _refused(failure: KafkaException) -> IngestError:
+    return IngestError(
+        "E-KAFKA-PROPERTY",
+        f"Kafka's client does not take a setting of the pipeline file: {failure.args[0].str().rstrip('.')}.",
+        means="Nothing was read or written.",
+        remedy="correct `kafka.security`, or `kafka.properties`, whose names librdkafka and Java both have to know.",
+    )
 
 
 def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:

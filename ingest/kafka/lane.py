@@ -11,7 +11,7 @@ from typing import Literal
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.spark_settings import Lane
-from ingest.lake.files.location import is_local
+from ingest.model.location import is_local
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from ingest.changes.envelope import ENVELOPE, PLACE
 from ingest.config.pipeline_file import Pipeline
+from ingest.kafka import client_settings
 from ingest.kafka.ports import RUN_HEADER
 from ingest.model.manifest import Place
 from ingest.model.offset_ranges import filled, offsets_as_json
@@ -127,4 +128,5 @@ def client_options(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _properties(pipeline: Pipeline) -> dict[str, str]:
-    return {f"kafka.{key}": value for key, value in pipeline.kafka.properties.items()}
+    said = {**client_settings.of_java(pipeline.kafka), **pipeline.kafka.properties}
+    return {f"kafka.{key}": value for key, value in said.items()}

@@ -24,12 +24,12 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.location import local_folder
 from ingest.lake.files.storage import LocalFiles
 from ingest.maintenance import old_rows
 from ingest.maintenance.compaction import compact, files, unpacked
 from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
 from ingest.maintenance.upkeep import Upkeep
+from ingest.model.location import local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,

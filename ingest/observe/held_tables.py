@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.delta.delta_sql import queried
-from ingest.lake.files.location import delta_rs_folder, local_folder
+from ingest.model.location import delta_rs_folder, local_folder
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.observe.lake_plan import HeldTable
 from ingest.targets import registry

@@ -11,10 +11,10 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowStatus
 from ingest.kafka import broker
-from ingest.lake.files.location import is_local
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
+from ingest.model.location import within_reach
 from ingest.model.manifest import Entry, Gap
 from ingest.model.topics import TableId, captured
 from ingest.observe import left_tables
@@ -198,8 +198,8 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     newest = ledger.last()
     health, missing = _of_servers(pipeline)
     # Elsewhere it would take a Spark to look.
-    local = is_local(pipeline.lake.path)
-    requests = Requests(pipeline).open() if local else []
+    reached = within_reach(pipeline.lake.path)
+    requests = Requests(pipeline).open() if reached else []
     return ProgressReport(
         pipeline=pipeline.name,
         newest=newest,
@@ -212,9 +212,9 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         waiting=tuple(waiting_list(pipeline.lake.path)),
         excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
-        joining=_joining(pipeline) if local else (),
-        left_out=LeftOut(pipeline).tables() if local else {},
-        flows=_flows(pipeline) if local else {},
+        joining=_joining(pipeline) if reached else (),
+        left_out=LeftOut(pipeline).tables() if reached else {},
+        flows=_flows(pipeline) if reached else {},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
+from ingest.config.kafka_settings import Connect
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 
 Say = Callable[[str], None]
@@ -28,9 +30,11 @@ has open there: where the task hangs (its topic was deleted), until Kafka rolls 
 class Rest:
     """Of the worker, or group of workers, at one address."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._http = httpx.Client(base_url=url, timeout=_ANSWER)
+    def __init__(self, connect: Connect) -> None:
+        self._url = connect.url
+        self._http = httpx.Client(
+            base_url=connect.url, timeout=_ANSWER, auth=_login(connect), verify=_trusted(connect)
+        )
 
     def call(
         self,
@@ -60,6 +64,13 @@ class Rest:
                 f"Kafka Connect at {self._url} is still starting, or `connect.url` is not its address.",
                 remedy="run again in a moment; look into Connect's log if it stays so.",
                 may_pass=True,
+            )
+        if answer.status_code in (401, 403):
+            raise IngestError(
+                "E-CONNECT-DENIED",
+                f"Kafka Connect at {self._url} does not let us in ({answer.status_code}).",
+                means="The connector was not looked at or changed.",
+                remedy="correct `connect.user` and `connect.password` in the pipeline file.",
             )
         if answer.status_code == 404 and absent_ok:
             return None
@@ -91,6 +102,27 @@ class Rest:
                 f"Kafka; waiting up to {_ROLLED_BACK:.0f} s until Kafka has ended that …"
             )
             return ask(timeout=_ROLLED_BACK)
+
+
+def _login(connect: Connect) -> httpx.BasicAuth | None:
+    if connect.user is None or connect.password is None:
+        return None
+    secret = connect.password.read("Kafka Connect's password", "connect.password")
+    return httpx.BasicAuth(connect.user, secret.get_secret_value())
+
+
+def _trusted(connect: Connect) -> ssl.SSLContext | bool:
+    if connect.ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=connect.ca)
+    except (OSError, ssl.SSLError) as failure:
+        raise IngestError(
+            "E-CONNECT-CA",
+            f"{connect.ca}, the certificate that Kafka Connect's is checked by, cannot be read: "
+            f"{failure.strerror or failure}.",
+            remedy="correct `connect.ca` in the pipeline file; it is a file in PEM.",
+        ) from None
 
 
 def _is_starting(answer: httpx.Response) -> bool:

@@ -23,7 +23,7 @@ from ingest.model.gtid import GtidSet
 from ingest.model.position import Position, file_number
 from ingest.model.topics import captured, include_expression
 from ingest.schema import snapshot_select
-from ingest.source import mysql
+from ingest.source import mysql, worker_secrets
 from ingest.source.connect_rest import Rest, Say, again_while
 from ingest.source.mysql import Reached
 
@@ -45,7 +45,7 @@ def desired(pipeline: Pipeline) -> dict[str, str]:
         "HOST": source.host,
         "PORT": str(source.port),
         "USER": source.user,
-        "PASSWORD_REFERENCE": password_reference(pipeline),
+        "PASSWORD_REFERENCE": worker_secrets.password_reference(pipeline),
         "SERVER_ID": str(source.server_id or derived_server_id(pipeline.name)),
         "TABLES": include_expression(source.tables),
         "TOPIC_NAMING": _STRATEGIES[source.topic_names],
@@ -59,18 +59,7 @@ def desired(pipeline: Pipeline) -> dict[str, str]:
     return {
         key: re.sub(r"@([A-Z_]+)@", lambda found: values[found.group(1)], text)
         for key, text in template.items()
-    } | pipeline.connect.settings
-
-
-def password_reference(pipeline: Pipeline) -> str:
-    """How the worker reads the password: the pipeline file says, or from ``source.password``."""
-    if pipeline.connect.password_reference:
-        return pipeline.connect.password_reference
-    password = pipeline.source.password
-    if password.file is not None:
-        path = password.file.expanduser().absolute()
-        return f"${{dir:{path.parent}:{path.name}}}"
-    return f"${{env:{password.env}}}"
+    } | {**worker_secrets.settings(pipeline), **pipeline.connect.settings}
 
 
 def derived_server_id(name: str) -> int:
@@ -142,7 +131,7 @@ class Connector:
         which a gap says that rows are missing. At all other times its task is to fail."""
         self.leaves_out: tuple[str, ...] = ()
         """Patterns of tables that it leaves out beside those of the pipeline file (``LeftOut``)."""
-        self._call = Rest(pipeline.connect.url).call
+        self._call = Rest(pipeline.connect).call
 
     def plan(self) -> Plan:
         """What :meth:`apply` would change."""
@@ -255,7 +244,7 @@ class Connector:
                 # We could log in ourselves, or we would not be here.
                 remedy = (
                     f"let the Connect worker read the password: it resolves "
-                    f"{password_reference(self.pipeline)} (a config provider with that folder in "
+                    f"{worker_secrets.password_reference(self.pipeline)} (a config provider with that folder in "
                     "its allowed.paths), or set `connect.password_reference`."
                 )
             raise IngestError(

@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest.config.pipeline_file import Source
+from ingest.config.source_settings import Source
 from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import file_number
@@ -45,6 +45,7 @@ def connected(source: Source, **options: Any) -> Iterator[Cursor]:
             charset="utf8mb4",
             autocommit=True,
             init_command="SET time_zone = '+00:00', sql_mode = ''",
+            **(source.tls.of_pymysql() if source.tls else {}),
             **options,
         )
     except (pymysql.MySQLError, OSError) as failure:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files.lease import Lease
-from ingest.lake.files.location import is_local
-from ingest.lake.files.storage import LocalFiles
+from ingest.lake.files.storage import files_at
 from ingest.model.names import lease_path
 from ingest.source import mysql
 from ingest.source.connector import Connector
@@ -22,10 +21,8 @@ def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
     go when its snapshot is complete. Raises :class:`IngestError` while a job holds the lease: it
     would read the new log by the old epoch.
     """
-    lease = Lease(LocalFiles(lease_path(pipeline.lake.path)), say)
-    held = is_local(pipeline.lake.path)
-    if held:
-        lease.acquire(standby=False, stop=threading.Event())
+    lease = Lease(files_at(lease_path(pipeline.lake.path)), say)
+    lease.acquire(standby=False, stop=threading.Event())
     try:
         connector = Connector(pipeline)
         if connector.status() is not None:
@@ -42,5 +39,4 @@ def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
         connector.resume()
         say("the connector begins with a snapshot of every table")
     finally:
-        if held:
-            lease.release()
+        lease.release()

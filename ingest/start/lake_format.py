@@ -15,10 +15,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
-from ingest.lake.files.location import is_local
 from ingest.lake.files.storage import files_at
 from ingest.model import manifest
 from ingest.model.errors import IngestError
+from ingest.model.location import within_reach
 from ingest.model.names import manifest_path, upgrade_path
 from ingest.schema.delta_types import fields_json
 
@@ -43,10 +43,10 @@ class Found:
 
 
 def refuse_other(lake: str) -> None:
-    """Raises :class:`IngestError` (``E-LAKE-NEWER``, ``E-LAKE-OLDER``). Beyond this machine's disk the note is read through
+    """Raises :class:`IngestError` (``E-LAKE-NEWER``, ``E-LAKE-OLDER``). In HDFS the note is read through
     Spark: a job sees it, a command without Spark goes by the manifest alone.
     """
-    reached = is_local(lake) or SparkSession.getActiveSession() is not None
+    reached = within_reach(lake) or SparkSession.getActiveSession() is not None
     failure = refusal(lake, Found(noted(lake) if reached else 0, tuple(_lacking(lake))))
     if failure is not None:
         raise failure

@@ -22,10 +22,10 @@ from pathlib import Path
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import torn_versions
 from ingest.lake.files import durability
-from ingest.lake.files.location import is_local, local_folder
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.location import is_local, local_folder
 from ingest.model.manifest import Entry
 from ingest.model.names import (
     INTERNAL_FOLDER,

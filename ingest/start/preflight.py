@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
-from ingest.lake.files import disk_failure
-from ingest.lake.files.location import local_folder
+from ingest.lake.files import disk_failure, object_files
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import topics
 from ingest.model.errors import Exit, IngestError
+from ingest.model.location import in_object_store, local_folder
 from ingest.model.names import table_folder
 from ingest.source import mysql
 from ingest.source.epoch_registry import EpochRegistry
@@ -71,11 +71,13 @@ def refuse_shared_folders(tables: Iterable[topics.TableId]) -> None:
 
 
 def refuse_unwritable(lake: str) -> bool:
-    """Raise when a local lake folder cannot be written, or its disk is full; object stores tell at the first write.
+    """Raise when the lake cannot be written, its disk is full, or its object store is unfit; HDFS tells at the first write.
     Returns whether names there that differ in letters' case alone are two.
     """
     folder = local_folder(lake)
     if folder is None:
+        if in_object_store(lake):
+            object_files.refuse_unfit(lake)
         return True
     probe = folder / f".ingest-probe-{uuid.uuid4().hex[:8]}"
     try:

@@ -29,8 +29,8 @@ from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.spark_table import Description, SparkTable
-from ingest.lake.files.location import delta_rs_folder
 from ingest.model import reasons
+from ingest.model.location import delta_rs_folder
 from ingest.model.manifest import Entry, Gap
 from ingest.model.names import (
     INTERNAL_FOLDER,

@@ -27,7 +27,7 @@ from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.location import delta_rs_folder
+from ingest.model.location import delta_rs_folder
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_of
 from ingest.model.start_facts import Foreign
 from ingest.targets.target import MergePlan

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from ingest.lake.delta import deletion_vector, delta_log
 from ingest.lake.files import durability
-from ingest.lake.files.location import is_local
+from ingest.model.location import is_local
 
 POINTER = "_last_checkpoint"
 

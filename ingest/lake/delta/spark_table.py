@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
-from ingest.lake.files.location import delta_rs_folder, local_folder
 from ingest.lake.files.storage import Storage
+from ingest.model.location import delta_rs_folder, local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,

@@ -24,7 +24,7 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_log import Action, TornCommitError
 from ingest.lake.delta.lasting_commits import POINTER, number
 from ingest.lake.files import durability
-from ingest.lake.files.location import local_folder
+from ingest.model.location import local_folder
 from ingest.model.names import APPLICATION, FLOW_PROPERTY, Marker, app_id_parts
 from ingest.model.start_facts import Note
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from ingest.config.spark_settings import Wanted
-from ingest.lake.files.location import delta_rs_folder
 from ingest.model import reasons
+from ingest.model.location import delta_rs_folder
 from ingest.model.topics import TableId
 from ingest.schema.evolution import Profile
 

@@ -22,8 +22,8 @@ from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from ingest.lake.files.location import local_folder
 from ingest.model.errors import Exit, IngestError
+from ingest.model.location import local_folder
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EROFS, errno.EACCES, errno.EIO, errno.EFBIG)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import PART, Files
 from ingest.model.errors import Exit, IngestError
@@ -31,8 +32,8 @@ some seconds must not cost the lease, and a standby must have taken over within 
 _RELEASED = "released"
 _UNNAMED = "a job whose file in the lease's folder cannot be read"
 
-_UNWRITABLE = (OSError, Py4JError)
-"""How a disk fails, and Spark, through which a lake beyond this machine is reached."""
+_UNWRITABLE = (OSError, Py4JError, LakeAwayError, LakeDeniedError)
+"""How a disk fails, an object store, and Spark, through which all others are reached."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Lease:
             try:
                 self.files.write(f"{self._term}.beat", _RELEASED)
             except _UNWRITABLE as failure:
-                why = isinstance(failure, OSError) and failure.strerror
+                why = getattr(failure, "strerror", None) or getattr(failure, "what", None)
                 self.say(f"the lease was not given back: {why or type(failure).__name__}")
 
     def _take(self, number: int, owner: Owner) -> bool:

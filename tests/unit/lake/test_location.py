@@ -6,7 +6,7 @@ import pytest
 
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.files.location import delta_rs_folder, is_local, local_folder
+from ingest.model.location import delta_rs_folder, is_local, local_folder
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,7 +38,7 @@ def test_nobody_else_looks_at_how_a_path_is_written():
         for path in (ROOT / "ingest").rglob("*.py")
         if any(one in path.read_text(encoding="utf-8") for one in asks)
     }
-    assert named == {"ingest/lake/files/location.py"}
+    assert named == {"ingest/model/location.py"}
 
 
 def test_a_table_that_delta_rs_would_take_for_another_has_no_handle_of_its():

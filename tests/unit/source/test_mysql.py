@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pymysql
 import pytest
 
-from ingest.config.pipeline_file import Source
+from ingest.config.source_settings import Source
 from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
 from ingest.source import mysql

@@ -1,4 +1,4 @@
-"""Where a path of a lake lies: on this machine's disk or beyond it, and whether delta-rs finds it there.
+"""Where a path of a lake lies: on this machine's disk, in an object store or elsewhere, and whether delta-rs finds it there.
 
 Nothing else looks at how a path is written. Who needs the folder asks for it here, and gets None where there is none. Pure.
 """
@@ -26,3 +26,27 @@ def delta_rs_folder(path: str) -> Path | None:
 def is_local(path: str) -> bool:
     """True for a path on this machine's disk, whose small files are read and written without Spark."""
     return local_folder(path) is not None
+
+
+_S3 = ("s3", "s3a")
+_OBJECT_STORES = (*_S3, "gs", "abfs", "abfss")
+
+
+def scheme(path: str) -> str:
+    """Of a URI; empty for a local path."""
+    return "" if is_local(path) else path.partition("://")[0]
+
+
+def is_s3(path: str) -> bool:
+    """True in an object store of S3's kind."""
+    return scheme(path) in _S3
+
+
+def in_object_store(path: str) -> bool:
+    """True where small files are reached over HTTP, without Spark."""
+    return scheme(path) in _OBJECT_STORES
+
+
+def within_reach(path: str) -> bool:
+    """True where small files are read and written without Spark."""
+    return is_local(path) or in_object_store(path)

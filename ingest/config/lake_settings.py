@@ -1,0 +1,95 @@
+"""What a pipeline file says of the lake: where its tables are, as whom they are reached, and how long versions stay. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from ingest.config.connection_settings import LOOPBACK, Password
+from ingest.config.table_settings import Settings
+from ingest.model.location import is_s3
+from ingest.schema.evolution import Profile
+
+
+class Storage(Settings):
+    """An object store of S3's kind. Without keys each of those who go there finds its own way, as on a machine of Amazon's."""
+
+    endpoint: str | None = Field(
+        None, description="`https://host:port` of a server that is not Amazon's own."
+    )
+    region: str = Field("us-east-1", min_length=1, description="Of the bucket.")
+    access_key: Password | None = Field(None, description="Where the id of the key is.")
+    secret_key: Password | None = Field(None, description="Where the key itself is.")
+    session_token: Password | None = Field(
+        None, description="Where the token of a key that expires is."
+    )
+
+    @field_validator("endpoint")
+    @classmethod
+    def _hides_what_it_sends(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            raise ValueError("expected https://host:port")
+        if parts.username or parts.password:
+            raise ValueError("leave the keys out of the URL; use `access_key` and `secret_key`")
+        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            raise ValueError(
+                "a server beyond this machine needs `https://`: what is sent there goes by TLS"
+            )
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _has_both_or_none(self) -> Storage:
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ValueError("give both `access_key` and `secret_key`, or none of them")
+        if self.session_token is not None and self.access_key is None:
+            raise ValueError("`session_token` belongs to `access_key` and `secret_key`")
+        return self
+
+
+class Lake(Settings):
+    """Where the Delta tables are."""
+
+    path: str = Field(min_length=1, description="A local folder or a URI such as `s3a://…`.")
+    storage: Storage = Field(
+        default_factory=lambda: Storage.model_validate({}),
+        description="Of a lake in an object store of S3's kind: which server, and who goes there.",
+    )
+    history_hours: int = Field(
+        168,
+        ge=1,
+        description="How far back versions of tables stay readable; what is older is removed.",
+    )
+    history_versions: int = Field(
+        10_000,
+        ge=100,
+        description="How many versions of a table stay readable at most. In a local folder each thousand makes a MERGE "
+        "some 10 ms slower.",
+    )
+    sync: bool = Field(
+        True,
+        description="Whether a batch is on the disk before it is published, so that a power cut loses nothing of it. `false` "
+        "is faster by some milliseconds a batch and table; after a power cut the tables may then lack what was published.",
+    )
+    change_log_suffix: str = Field(
+        "__changes",
+        pattern=r"^[A-Za-z0-9_-]{1,32}$",
+        description="Behind a table's name, the folder of its change log: `shop/orders__changes`.",
+    )
+    profile: Profile = Field(
+        "standard",
+        description="`standard`: tables begin plain, and column mapping or type widening is switched on for "
+        "a table when a DDL first needs it, so that RENAME, DROP and wider types write no data. `compat`: "
+        "never, so that every reader of Delta stays able to read it; such DDLs write the table anew.",
+    )
+
+    @model_validator(mode="after")
+    def _says_nothing_that_nobody_reads(self) -> Lake:
+        if self.storage != Storage.model_validate({}) and not is_s3(self.path):
+            raise ValueError(
+                "`storage` is of a lake in an object store of S3's kind: `path: s3a://bucket/folder`"
+            )
+        return self

@@ -1,0 +1,99 @@
+"""Stands before an HTTP server and does to its answers what networks and servers do: late, lost, refused."""
+
+from __future__ import annotations
+
+import http
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+
+Fault = Literal["none", "busy", "lost", "slow", "obliging"]
+"""``busy``: answered 503, nothing done; ``lost``: done, and the connection cut before the answer; ``slow``: done a second later;
+``obliging``: a condition that does not hold is answered as if it did.
+"""
+
+
+@dataclass
+class Faulty:
+    """``fault``: asked with each request's method and path."""
+
+    port: int
+    fault: Callable[[str, str], Fault] = lambda method, path: "none"
+    done: list[tuple[str, str, Fault]] = field(default_factory=list)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def before(port: int) -> Iterator[Faulty]:
+    """One before the server at a port of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *said: object) -> None:
+            """Nothing on the screen."""
+
+        def _any(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            fault = faulty.fault(self.command, self.path)
+            faulty.done.append((self.command, self.path, fault))
+            if fault == "busy":
+                self.send_response(503)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            if fault == "slow":
+                time.sleep(1)
+            # What was signed includes the name and port that were asked, so they are handed on as they came.
+            behind = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            try:
+                behind.putrequest(
+                    self.command, self.path, skip_host=True, skip_accept_encoding=True
+                )
+                for name, value in self.headers.items():
+                    behind.putheader(name, value)
+                behind.endheaders(body)
+                answer = behind.getresponse()
+                content = answer.read()
+            finally:
+                behind.close()
+            if fault == "lost":
+                self.close_connection = True
+                self.connection.close()
+                return
+            if fault == "obliging" and answer.status == http.HTTPStatus.PRECONDITION_FAILED:
+                self.send_response_only(200)
+                self.send_header("ETag", '"any"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response_only(answer.status, answer.reason)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                    self.send_header(name, value)
+            length_said = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            self.send_header("Content-Length", length_said or str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _any  # noqa: N815 - names of http.server's
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    faulty = Faulty(server.server_address[1])
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield faulty
+    finally:
+        server.shutdown()
+        server.server_close()
