@@ -48,7 +48,7 @@ class Spark(Settings):
     merge_engine: Wanted = Field(
         "auto",
         description="What makes the MERGEs. `auto`: delta-rs in the driver's own process for what one machine "
-        "holds, which is much faster, and Spark for what is large, on an object store, or needs a table "
+        "holds, which is much faster, and Spark for what is large, in HDFS, or needs a table "
         "feature that delta-rs does not write; in large files it marks rows as deleted (deletion vectors) instead "
         "of writing the files anew, but for `profile: compat`. `spark`, `delta-rs`, `deletion-vectors`: that one, "
         "where it can.",

@@ -11,13 +11,13 @@ from typing import Literal
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.spark_settings import Lane
-from ingest.model.location import is_local
+from ingest.model.location import within_reach
 
 
 @dataclass(frozen=True)
 class LaneFacts:
     """Of one batch. ``wanted``, ``most_records``, ``most_bytes``: as the pipeline file says; ``one_machine``: Spark's tasks run in the
-    driver's own process, and the lake is on its disk; ``state``: Spark remembers what has come; ``bytes``: of the rows, as far as
+    driver's own process, and the lake is on its disk or in an object store, where delta-rs commits what the driver reads; ``state``: Spark remembers what has come; ``bytes``: of the rows, as far as
     the batches before tell.
     """
 
@@ -35,7 +35,7 @@ class LaneFacts:
         spark = pipeline.spark
         return cls(
             spark.lane,
-            one_machine=spark.master.startswith("local") and is_local(pipeline.lake.path),
+            one_machine=spark.master.startswith("local") and within_reach(pipeline.lake.path),
             state=pipeline.dedup.keeps_state,
             records=records,
             bytes=size,

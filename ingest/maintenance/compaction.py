@@ -33,7 +33,9 @@ def files(direct: DeltaRsTable, column: str | None) -> list[DataFile]:
 
 def unpacked(direct: DeltaRsTable, those: Sequence[DataFile]) -> dict[str, int]:
     """Bytes of the rows of these files before they were compressed, by path. Raises ``OSError`` for one that is gone."""
-    return {one.path: parquet_footers.unpacked(direct.folder / unquote(one.path)) for one in those}
+    folder = direct.at.folder
+    with direct.at.kept(one.path for one in those):
+        return {one.path: parquet_footers.unpacked(folder / unquote(one.path)) for one in those}
 
 
 def _known(file: LiveFile, column: str) -> DataFile:

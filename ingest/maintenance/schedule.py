@@ -24,7 +24,7 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.storage import LocalFiles
+from ingest.lake.files.storage import files_at
 from ingest.maintenance import old_rows
 from ingest.maintenance.compaction import compact, files, unpacked
 from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
@@ -59,11 +59,8 @@ and two seconds for each look through them, where those of an hour take 0.2 GB a
 
 def _hours_since(direct: DeltaRsTable, version: int) -> int:
     """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files."""
-    commit = direct.folder / delta_log.commit_name(version)
-    try:
-        return math.ceil((time.time() - commit.stat().st_mtime) / 3600) + 1
-    except FileNotFoundError:
-        return 0
+    committed = direct.at.written(delta_log.commit_name(version))
+    return 0 if committed is None else math.ceil((time.time() - committed) / 3600) + 1
 
 
 @dataclass
@@ -81,7 +78,7 @@ class _Known:
 
 @dataclass
 class Maintenance:
-    """Of the tables of one lake in a local folder. ``hours``: how long versions stay readable; ``versions``: how
+    """Of the tables of one lake that delta-rs reaches. ``hours``: how long versions stay readable; ``versions``: how
     many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
     id of a change log, the lowest version that a flow has still to read.
     """
@@ -219,7 +216,7 @@ class Maintenance:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
         known[direct.path] = now
-        LocalFiles(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
+        files_at(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
         return bool(since)
 
     def _cut(self, direct: DeltaRsTable) -> bool:
@@ -230,7 +227,7 @@ class Maintenance:
             return False
         known.cut_at = newest
         self.committer.refuse_lost()
-        return delta_log.cut(direct.folder, versions) > 0
+        return delta_log.cut(direct.at, versions) > 0
 
     def _kept(self, direct: DeltaRsTable) -> tuple[int, int]:
         """Hours that a table's versions stay readable, and how many do at most. What a flow has still to read of a change log stays, however
@@ -249,6 +246,6 @@ class Maintenance:
     @cached_property
     def _vacuumed(self) -> dict[str, float]:
         """By path of a table: when its old versions were removed last, or it was first seen."""
-        text = LocalFiles(maintenance_path(self.lake)).read("vacuumed.json")
+        text = files_at(maintenance_path(self.lake)).read("vacuumed.json")
         known: dict[str, float] = json.loads(text or "{}")
         return known

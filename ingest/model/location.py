@@ -23,6 +23,12 @@ def delta_rs_folder(path: str) -> Path | None:
     return None if folder is None or {"%", "\\"} & set(str(folder)) else folder
 
 
+def delta_rs_place(path: str) -> str | None:
+    """The same, or the URI of an object store, as delta-rs is told of it; None where it would not find it."""
+    odd = {"%", "\\"} & set(path)
+    return path if within_reach(path) and not odd else None
+
+
 def is_local(path: str) -> bool:
     """True for a path on this machine's disk, whose small files are read and written without Spark."""
     return local_folder(path) is not None

@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.delta.delta_sql import queried
-from ingest.model.location import delta_rs_folder, local_folder
+from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.observe.lake_plan import HeldTable
 from ingest.targets import registry
@@ -46,7 +46,7 @@ def held(path: str) -> HeldTable | None:
         int(pc.sum(rows).as_py() or 0),
         int(pc.sum(sizes).as_py() or 0),
         asked_of_writers(asked.min_writer_version, asked.reader_features, asked.writer_features),
-        delta_rs_folder(path) is not None,
+        delta_rs_place(path) is not None,
         registry.noted(table.metadata().configuration, keyed=not multiset),
         tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ def before(port: int) -> Iterator[Faulty]:
                 behind.close()
             if fault == "lost":
                 self.close_connection = True
-                self.connection.close()
+                self.connection.shutdown(socket.SHUT_RDWR)
                 return
             if fault == "obliging" and answer.status == http.HTTPStatus.PRECONDITION_FAILED:
                 self.send_response_only(200)

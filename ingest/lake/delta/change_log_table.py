@@ -18,11 +18,11 @@ from ingest.schema.change_log import COLUMNS_PROPERTY, LOG_PROPERTY, STATISTICS,
 
 
 def create(log: SparkTable, of: TableId, columns: LogColumns) -> None:
-    """An empty one, of a source's table. In a local folder without Spark, as ``SparkTable.create``."""
+    """An empty one, of a source's table. Where delta-rs finds it without Spark, as ``SparkTable.create``."""
     properties = {LOG_PROPERTY: str(of), **STATISTICS, **columns.properties}
-    if log.folder is not None:
+    if log.place is not None:
         DeltaLake.create(
-            log.folder,
+            log.place,
             Schema.from_json(json.dumps(columns.schema)),
             mode="ignore",
             configuration=properties,

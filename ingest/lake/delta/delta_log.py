@@ -1,4 +1,4 @@
-"""The files of a table's log in a local folder: whether there is a newer one, and how many there are.
+"""The files of a table's log: whether there is a newer one, and how many there are.
 
 delta-rs (1.6.6) looks at every file of the folder to find the newest, 2 µs each and several times a commit, and so
 does who asks it whether there is a table. So it is asked for little, and the folder is kept short.
@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ingest.lake.files import durability
-from ingest.lake.files.storage import PART, LocalFiles
+from ingest.lake.files.storage import PART
+from ingest.lake.files.table_files import LOG, TableFiles, of
 
 Action = dict[str, Any]
 """A line of a commit, as Delta's protocol has it."""
+
+Table = Path | TableFiles
+"""A table in a local folder, or anywhere."""
+
+POINTER = f"{LOG}/_last_checkpoint"
 
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
@@ -40,30 +45,25 @@ class Seen:
     """A commit as it was seen: another of the same number, after a table was made again, is not the same."""
 
     version: int
-    inode: int
-    written: int
+    file: tuple[object, ...]
 
     @classmethod
-    def at(cls, table: Path, version: int) -> Seen | None:
+    def at(cls, table: Table, version: int) -> Seen | None:
         """None where a table has no such commit, or its log does not hold it any more."""
-        try:
-            found = (table / commit_name(version)).stat()
-        except FileNotFoundError:
-            return None
-        return cls(version, found.st_ino, found.st_mtime_ns)
+        found = of(table).seen(commit_name(version))
+        return None if found is None else cls(version, found)
 
 
-def is_there(table: Path, version: int) -> bool:
+def is_there(table: Table, version: int) -> bool:
     """True when a table's log holds this commit."""
-    return (table / commit_name(version)).exists()
+    return of(table).seen(commit_name(version)) is not None
 
 
-def is_begun(table: Path) -> bool:
+def is_begun(table: Table) -> bool:
     """True when a folder holds a table: its log names a checkpoint, has a first commit, or any (a log may have lost
     both of these and be whole: the name of the last checkpoint is a hint, early commits are removed).
     """
-    pointer = table / "_delta_log" / "_last_checkpoint"
-    return pointer.exists() or is_there(table, 0) or newest(table) >= 0
+    return of(table).seen(POINTER) is not None or is_there(table, 0) or newest(table) >= 0
 
 
 def is_commit(name: str) -> bool:
@@ -71,20 +71,16 @@ def is_commit(name: str) -> bool:
     return _COMMIT.fullmatch(name) is not None
 
 
-def newest(table: Path) -> int:
+def newest(table: Table) -> int:
     """The highest number of a commit that a table's log holds; -1 without one. Reads the whole folder."""
-    log = table / "_delta_log"
-    names = [file.name for file in log.iterdir()] if log.exists() else []
-    return max((int(name[:20]) for name in names if is_commit(name)), default=-1)
+    return max((int(name[:20]) for name in of(table).log() if is_commit(name)), default=-1)
 
 
-def read(table: Path, version: int) -> list[Action] | None:
+def read(table: Table, version: int) -> list[Action] | None:
     """A commit's actions; None where a table's log does not hold it. Raises :class:`TornCommitError`."""
-    try:
-        text = (table / commit_name(version)).read_bytes()
-    except FileNotFoundError:
-        return None
-    return lines(text, f"version {version} of {table}")
+    found = of(table)
+    text = found.text(commit_name(version))
+    return None if text is None else lines(text, f"version {version} of {found.place}")
 
 
 def lines(text: bytes, of: str) -> list[Action]:
@@ -100,11 +96,11 @@ def lines(text: bytes, of: str) -> list[Action]:
     return actions
 
 
-def write(table: Path, version: int, actions: Iterable[Action]) -> bool:
+def write(table: Table, version: int, actions: Iterable[Action]) -> bool:
     """Make this commit; False when there is one of that number. Not in ASCII: delta-rs (1.6.6) reads an escaped pair
     of surrogates as another character where it is of plane 2 or above.
     """
-    return LocalFiles(str(table)).create(commit_name(version), _text(actions))
+    return of(table).create(commit_name(version), _text(actions))
 
 
 def write_unsynced(table: Path, version: int, actions: Iterable[Action]) -> None:
@@ -118,23 +114,22 @@ def _text(actions: Iterable[Action]) -> str:
     return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
 
 
-def cut(table: Path, keep: int) -> int:
+def cut(table: Table, keep: int) -> int:
     """Remove the log of versions that have more than ``keep`` after them, from the last checkpoint before
     them on; returns how many files. Oldest first, so that a crash leaves no hole. So goes what a job was writing when it was
     killed: a table has one writer, and this is it.
     """
-    folder = table / "_delta_log"
-    names = sorted(file.name for file in folder.iterdir())
+    found_at = of(table)
+    names = found_at.log()
     commits = [int(name[:20]) for name in names if is_commit(name)]
     upto = max(commits, default=0) - keep
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
     base = max((one for one in checkpoints if one <= upto), default=0)
     if base:  # what replaces them is on the disk before they go
-        durability.files([folder / f"{base:020d}.checkpoint.parquet"])
+        found_at.settle([f"{LOG}/{base:020d}.checkpoint.parquet"])
     old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
     old += [name for name in names if (left := PART.fullmatch(name)) and is_commit(left["of"])]
-    for name in old:
-        (folder / name).unlink(missing_ok=True)
+    found_at.drop(f"{LOG}/{name}" for name in old)
     return len(old)
 
 
@@ -145,4 +140,4 @@ def now_ms() -> int:
 
 def commit_name(version: int) -> str:
     """A commit's file below its table."""
-    return f"_delta_log/{version:020d}.json"
+    return f"{LOG}/{version:020d}.json"

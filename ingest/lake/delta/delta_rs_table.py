@@ -26,8 +26,9 @@ from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
+from ingest.lake.files import file_cache, table_files
 from ingest.lake.files.lease import LeaseLostError
-from ingest.model.location import delta_rs_folder
+from ingest.model.location import delta_rs_folder, delta_rs_place
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_of
 from ingest.model.start_facts import Foreign
 from ingest.targets.target import MergePlan
@@ -48,16 +49,17 @@ _VECTORS = "deletion_vector_"
 
 
 class DeltaRsTable:
-    """A Delta table in a local folder, read once and followed by its log: a ``TableHandle``. ``room``: a folder for
-    what is being written (``names.scratch_of``), best on the same disk.
+    """A Delta table, read once and followed by its log: a ``TableHandle``. ``room``: a local folder for what is being
+    written (``names.scratch_of``), best on the same disk.
 
     Raises ``ValueError`` for a table that delta-rs does not find.
     """
 
     def __init__(self, table: SparkTable, room: Path) -> None:
-        if table.folder is None:
+        at = table_files.at(table.path)
+        if at is None:
             raise ValueError(f"delta-rs does not find {table.path}")
-        self.path, self.folder = table.path, table.folder
+        self.path, self.at = table.path, at
         self._slow = table
         self._room = room
         self._state: TableState | None = None
@@ -83,7 +85,7 @@ class DeltaRsTable:
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """See ``TableHandle.commits``."""
         for version in range(start, self.version() + 1):
-            yield version, delta_log.read(self.folder, version) or []
+            yield version, delta_log.read(self.at, version) or []
 
     def version_at(self, time: str) -> int | None:
         """See ``TableHandle.version_at``. Spark looks: its history knows how a RESTORE reads a time."""
@@ -94,8 +96,8 @@ class DeltaRsTable:
 
     def make_lasting(self, start: int) -> None:
         """See ``TableHandle.make_lasting``: what somebody else has committed; ours is lasting before it is there."""
-        if start != self._own or self.version() != self._own:
-            lasting_commits.make_lasting(self.folder, start)
+        if self.at.local and (start != self._own or self.version() != self._own):
+            lasting_commits.make_lasting(self.at.folder, start)
 
     def features(self) -> frozenset[str]:
         """See ``delta_snapshot.asked_of_writers``; partitions are none of Delta's features, but nothing that is written here."""
@@ -215,7 +217,7 @@ class DeltaRsTable:
 
     def was_merged_into(self) -> None:
         """Spark has made the commit that was looked at last. How many rows it wrote, its files say."""
-        actions = delta_log.read(self.folder, self.state.version) or []
+        actions = delta_log.read(self.at, self.state.version) or []
         self.merges += 1
         self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 
@@ -231,15 +233,14 @@ class DeltaRsTable:
         """
         self.version()
         self._keep_for(hours)
-        seen = DeltaTable(self.folder)
+        seen = DeltaTable(self.at.place)
         named = seen.vacuum(hours, dry_run=True, full=True)
         refuse_lost()
         if self.version() != seen.version():
             return 0
         # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
         gone = [one for one in named if not Path(one).name.startswith(_VECTORS)]
-        for one in gone:
-            (self.folder / one).unlink(missing_ok=True)
+        self.at.drop(gone)
         return len(gone)
 
     def _keep_for(self, hours: int) -> None:
@@ -310,16 +311,17 @@ class DeltaRsTable:
         info = {"timestamp": now, "operation": operation, "operationParameters": parameters}
         if note:
             info["userMetadata"] = note
-        done = delta_log.write(self.folder, of + 1, [{"commitInfo": info}, *actions])
+        done = delta_log.write(self.at, of + 1, [{"commitInfo": info}, *actions])
         self._newest()
         return done
 
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY
         if due > self._checkpoints:
-            table = DeltaTable(self.folder)
+            table = DeltaTable(self.at.place)
             table.create_checkpoint()
-            lasting_commits.make_lasting(self.folder, table.version())
+            if self.at.local:
+                lasting_commits.make_lasting(self.at.folder, table.version())
             table.cleanup_metadata()
             self._checkpoints = due
 
@@ -339,7 +341,7 @@ class DeltaRsTable:
             None,
         )  # not to be used again when it cannot be read to its end
         if state is None or not state.follow():
-            state = TableState.read(self.folder)
+            state = TableState.read(self.at)
             self._checkpoints = max(0, state.version - 1) // CHECKPOINT_EVERY
         self._state = state
         return state
@@ -350,7 +352,7 @@ def _marked(app_id: str, version: int) -> Action:
 
 
 def within_reach(table: SparkTable, lake: str, term: int = 0) -> DeltaRsTable | None:
-    """A table of this lake, where it is in a local folder with a plain name and its log can be read here. ``term``: of
+    """A table of this lake, where it is in a local folder or an object store, with a plain name, and its log can be read here. ``term``: of
     the job that writes to it; 0 for who only looks. Raises :class:`TornCommitError`: to anybody else such a commit looks
     like one without actions.
     """
@@ -371,9 +373,9 @@ def is_read(table: DeltaRsTable) -> bool:
 
 def unread(table: SparkTable, lake: str, term: int) -> DeltaRsTable | None:
     """The same without a look at its log, which may not have begun."""
-    room = delta_rs_folder(scratch_of(lake, term))
-    if room is None or table.folder is None:
+    if delta_rs_place(lake) is None or delta_rs_place(table.path) is None:
         return None
+    room = delta_rs_folder(scratch_of(lake, term)) or file_cache.of_this_process().root
     return DeltaRsTable(table, room)
 
 

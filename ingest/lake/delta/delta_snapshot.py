@@ -1,4 +1,4 @@
-"""A table as its log in a local folder has it: which version, of which files, with whose markers.
+"""A table as its log has it: which version, of which files, with whose markers.
 
 delta-rs (1.6.6) lists the whole folder of a log to find its newest commit, and does so twice in each commit of its own:
 4 ms for each thousand files, 2 µs a file, so that a table is slower to commit to from hour to hour. The next
@@ -22,7 +22,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ingest.lake.delta import delta_log, file_statistics
-from ingest.lake.delta.delta_log import Action, Seen, TornCommitError, UnknownLogError
+from ingest.lake.delta.delta_log import Action, Seen, Table, TornCommitError, UnknownLogError
+from ingest.lake.files.table_files import LOG, TableFiles, of
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
 _OF_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
@@ -98,7 +99,7 @@ class TableState:
     ``markers``: app id to the highest ``txnVersion``.
     """
 
-    folder: Path
+    at: TableFiles
     version: int = -1
     files: dict[str, LiveFile] = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
@@ -106,47 +107,53 @@ class TableState:
     markers: dict[str, int] = field(default_factory=dict)
     _seen: Seen | None = None
 
+    @property
+    def folder(self) -> Path:
+        """Below which data files lie that are kept (``TableFiles``)."""
+        return self.at.folder
+
     @classmethod
-    def read(cls, folder: Path) -> TableState:
+    def read(cls, table: Table) -> TableState:
         """As the log has it now. Raises :class:`UnknownLogError`, and delta-rs's ``TableNotFoundError``."""
+        at = of(table)
         try:
-            return cls._read(folder)
+            return cls._read(at)
         except TornCommitError:
             raise  # delta-rs takes an empty one for a version without actions
         except UnknownLogError:
             # delta-rs reads logs of more kinds, and writes its checkpoints in the one that is read here.
             try:
-                DeltaTable(folder).create_checkpoint()
+                DeltaTable(at.place).create_checkpoint()
             except TableNotFoundError:
                 raise
             except DeltaError as failure:
                 raise UnknownLogError(str(failure)) from failure
-            return cls._read(folder)
+            return cls._read(at)
 
     @classmethod
-    def _read(cls, folder: Path) -> TableState:
-        found = cls(folder)
+    def _read(cls, at: TableFiles) -> TableState:
+        found = cls(at)
         found._begin()
         # Once, and not by name alone: where a log has a hole, what comes after it must not be taken for not there.
-        for number in range(found.version + 1, delta_log.newest(folder) + 1):
+        for number in range(found.version + 1, delta_log.newest(at) + 1):
             if not found._take_version(number):
                 raise UnknownLogError(f"version {number} is no longer there")
         if found.version < 0:
             raise UnknownLogError("there is none")
-        found._seen = Seen.at(folder, found.version)
+        found._seen = Seen.at(at, found.version)
         return found
 
     def follow(self) -> bool:
         """Take in what was committed since. False when this has to be read anew: the table is another one, or its
         log no longer holds the version that was seen.
         """
-        if self._seen is None or Seen.at(self.folder, self.version) != self._seen:
+        if self._seen is None or Seen.at(self.at, self.version) != self._seen:
             return False
         before = self.version
         while self._take_version(self.version + 1):
             pass
         if self.version != before:
-            self._seen = Seen.at(self.folder, self.version)
+            self._seen = Seen.at(self.at, self.version)
         return True
 
     def reached_by(self, rows: pa.Table, key: Sequence[str]) -> list[LiveFile]:
@@ -187,7 +194,7 @@ class TableState:
         return frozenset(feature for some in named for feature in some or ())
 
     def _take_version(self, number: int) -> bool:
-        actions = delta_log.read(self.folder, number)
+        actions = delta_log.read(self.at, number)
         if actions is not None:
             self._take(actions)
             self.version = number
@@ -211,16 +218,15 @@ class TableState:
         self.files |= added
 
     def _begin(self) -> None:
-        log = self.folder / "_delta_log"
-        pointer = log / "_last_checkpoint"
-        if not pointer.exists():
+        pointer = self.at.text(delta_log.POINTER)
+        if pointer is None:
             return
         try:
-            said = json.loads(pointer.read_text(encoding="utf-8"))
+            said = json.loads(pointer.decode())
         except ValueError as failure:
             raise UnknownLogError("it does not say which its last checkpoint is") from failure
-        file = log / f"{said['version']:020d}.checkpoint.parquet"
-        if said.get("parts") or not file.exists():
+        file = self.at.source(f"{LOG}/{said['version']:020d}.checkpoint.parquet")
+        if said.get("parts") or file is None:
             raise UnknownLogError("its checkpoint has parts")
         there = set(pq.read_schema(file).names)
         columns = [name for name in (*_IN_CHECKPOINT, _SIDECAR) if name in there]

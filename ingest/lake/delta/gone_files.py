@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from urllib.parse import unquote
 
+from ingest.lake.files.table_files import TableFiles
 from ingest.model.errors import Exit, IngestError
 
 
 class FileGoneError(IngestError):
     """A table's own trouble, and certain at once."""
 
-    def __init__(self, table: Path, gone: str) -> None:
+    def __init__(self, table: str, gone: str) -> None:
         super().__init__(
             "E-FILE-GONE",
             f"{gone}, which the newest version of {table} names, is gone.",
@@ -23,10 +23,10 @@ class FileGoneError(IngestError):
         )
 
 
-def refuse_gone(table: Path, files: Iterable[str]) -> None:
+def refuse_gone(table: TableFiles, files: Iterable[str]) -> None:
     """Raises :class:`FileGoneError`. ``files``: below the table's folder, as its log names them. A look at each of them:
     for when something has failed.
     """
     for name in files:
-        if not (table / unquote(name)).exists():
-            raise FileGoneError(table, unquote(name))
+        if not table.has(name):
+            raise FileGoneError(table.place, unquote(name))

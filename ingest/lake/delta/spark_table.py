@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
+from ingest.lake.files import table_files
 from ingest.lake.files.storage import Storage
-from ingest.model.location import delta_rs_folder, local_folder
+from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     RESERVED_COLUMN,
@@ -66,13 +67,13 @@ class Description:
 
 class SparkTable:
     """A Delta table at a path, in one session: a ``TableHandle``, and all that is done to a table beside MERGEs.
-    ``folder``: where delta-rs finds it, too; None where it does not.
+    ``folder``: where delta-rs finds it, too, on this machine's disk; ``place``: there or in an object store. None where it does not.
     """
 
     def __init__(self, session: SparkSession, path: str) -> None:
         self.session = session
         self.path = path
-        self.folder = delta_rs_folder(path)
+        self.folder, self.place = delta_rs_folder(path), delta_rs_place(path)
 
     def describe(self) -> Description | None:
         """What the table is now, or None when there is none."""
@@ -90,11 +91,11 @@ class SparkTable:
         )
 
     def _metadata(self) -> tuple[StructType, Mapping[str, str], int]:
-        """Schema, properties, version. In a local folder without Spark, which after a commit by delta-rs would
+        """Schema, properties, version. Where delta-rs finds it without Spark, which after a commit by delta-rs would
         have to read the log in a job.
         """
-        if self.folder is not None:
-            table = DeltaLake(self.folder)
+        if self.place is not None:
+            table = DeltaLake(self.place)
             schema = StructType.fromJson(json.loads(table.schema().to_json()))
             return schema, table.metadata().configuration, table.version()
         snapshot, jvm = self._snapshot(), cast("Any", self.session._jvm)
@@ -113,8 +114,8 @@ class SparkTable:
 
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
-        if self.folder is not None:
-            return is_begun(self.folder)
+        if (files := table_files.at(self.path)) is not None:
+            return is_begun(files)
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(
@@ -123,7 +124,7 @@ class SparkTable:
         """Create it empty with exactly the types of a schema version; no features beyond need. ``target``: what it
         is kept as; None: the plain one.
 
-        In a local folder without Spark, which takes a table a third of a second and the first one several.
+        Where delta-rs finds it without Spark, which takes a table a third of a second and the first one several.
         """
         target = target or registry.noted({}, keyed=bool(key))
         types = {column.name: column_type(column).delta for column in version.followed}
@@ -131,10 +132,10 @@ class SparkTable:
         properties = {KEY_PROPERTY: json.dumps(list(key)), SOURCE_PROPERTY: str(version.table)}
         properties |= registry.note(target)
         mapped = any(needs_mapping(column.name) for column in version.columns)
-        if self.folder is not None and not mapped:
+        if self.place is not None and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
             DeltaLake.create(
-                self.folder,
+                self.place,
                 Schema.from_json(json.dumps(columns)),
                 mode="ignore",
                 configuration=properties,

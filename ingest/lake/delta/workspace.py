@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
-from ingest.lake.files import durability
+from ingest.lake.files.table_files import TableFiles
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 
@@ -31,7 +31,7 @@ _LINK = "table"
 class ScratchGoneError(IngestError):
     """What was being written is no longer there. Nothing was committed, so it can be done again."""
 
-    def __init__(self, folder: Path, what: str, table: Path) -> None:
+    def __init__(self, folder: Path, what: str, table: str) -> None:
         super().__init__(
             "E-SCRATCH-GONE",
             f"{what}, written for {table}, is gone from {folder} before it was committed.",
@@ -46,24 +46,31 @@ class ScratchGoneError(IngestError):
 @contextmanager
 def scratch(root: Path, like: TableState, files: Iterable[LiveFile]) -> Iterator[Scratch]:
     """One of these files of a table. ``root``: best on the same disk as the table; what a crash leaves there is of no use."""
-    folder = root / uuid.uuid4().hex
-    try:
-        folder.mkdir(parents=True)
-        (folder / _LINK).symlink_to(like.folder.absolute(), target_is_directory=True)
-        rest: Action = {"partitionValues": {}, "modificationTime": 0, "dataChange": True}
-        actions = list[Action]([{"protocol": like.protocol}, {"metaData": like.metadata}])
-        for one in files:
-            add = one.corrected(like.columns)
-            actions.append({"add": {**rest, **add, "path": f"{_LINK}/{one.path}"}})
-            if vector := deletion_vector.file_of(one.add.get("deletionVector")):
-                # Sought below the table's folder, which is this one here; one holds the vectors of several files.
-                (folder / vector).parent.mkdir(exist_ok=True)
-                if not (folder / vector).is_symlink():
-                    (folder / vector).symlink_to(like.folder.absolute() / vector)
-        delta_log.write_unsynced(folder, 0, actions)
-        yield Scratch(folder, like)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    folder, worked_on = root / uuid.uuid4().hex, list(files)
+    vectors = (deletion_vector.file_of(one.add.get("deletionVector")) for one in worked_on)
+    wanted = [*(one.path for one in worked_on), *filter(None, vectors)]
+    with like.at.kept(wanted):
+        try:
+            _prepare(folder, like, worked_on)
+            yield Scratch(folder, like)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(folder: Path, like: TableState, files: Iterable[LiveFile]) -> None:
+    folder.mkdir(parents=True)
+    (folder / _LINK).symlink_to(like.folder.absolute(), target_is_directory=True)
+    rest: Action = {"partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    actions = list[Action]([{"protocol": like.protocol}, {"metaData": like.metadata}])
+    for one in files:
+        add = one.corrected(like.columns)
+        actions.append({"add": {**rest, **add, "path": f"{_LINK}/{one.path}"}})
+        if vector := deletion_vector.file_of(one.add.get("deletionVector")):
+            # Sought below the table's folder, which is this one here; one holds the vectors of several files.
+            (folder / vector).parent.mkdir(exist_ok=True)
+            if not (folder / vector).is_symlink():
+                (folder / vector).symlink_to(like.folder.absolute() / vector)
+    delta_log.write_unsynced(folder, 0, actions)
 
 
 class Scratch:
@@ -93,7 +100,7 @@ class Scratch:
         for version in range(1, self.table.version() + 1):
             actions = delta_log.read(self._folder, version)
             if actions is None:
-                raise ScratchGoneError(self._folder, f"Commit {version}", self._like.folder)
+                raise ScratchGoneError(self._folder, f"Commit {version}", self._like.at.place)
             for action in actions:
                 if "commitInfo" in action:
                     info = action["commitInfo"]
@@ -121,19 +128,15 @@ class Scratch:
         included, before the log names them. Raises :class:`ScratchGoneError` before any of this where a file is neither
         here nor one that the table had: no version may name a file that nobody has.
         """
-        table = self._like.folder
+        table = self._like.at
         paths = [action["add"]["path"] for action in actions if "add" in action]
         new = [path for path in paths if (self._folder / path).exists()]
         if gone := sorted({*paths} - {*new} - self._like.files.keys()):
-            raise ScratchGoneError(self._folder, gone[0], table)
+            raise ScratchGoneError(self._folder, gone[0], table.place)
         version = self._version + 1
         try:
-            for path in new:
-                # Where columns are mapped, files lie in folders of two letters; a table may be on another disk.
-                durability.make_folder((table / path).parent)
-                shutil.move(self._folder / path, table / path)
-            durability.files([table / path for path in new])
-            reached("files_written", 0, str(table))
+            table.bring(self._folder, new)
+            reached("files_written", 0, table.place)
             done = delta_log.write(table, version, actions)
         except OSError:
             if not delta_log.is_there(table, version):
@@ -144,8 +147,8 @@ class Scratch:
         return done
 
 
-def _remove(table: Path, files: Iterable[str]) -> None:
+def _remove(table: TableFiles, files: Iterable[str]) -> None:
     """Files that no version names."""
     for path in files:
-        with suppress(OSError):
-            (table / path).unlink()
+        with suppress(OSError, IngestError):
+            table.drop([path])

@@ -69,7 +69,7 @@ class DeltaRsEngine:
             return self._merged(direct, merge, facts)
         except DeltaError:
             # Spark would seek it, too, and take seconds to say so, for which all tables wait.
-            refuse_gone(direct.folder, direct.state.files)
+            refuse_gone(direct.at, direct.state.files)
             raise
 
     def _merged(self, direct: DeltaRsTable, merge: Merge, facts: MergeFacts) -> Choice | None:

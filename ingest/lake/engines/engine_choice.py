@@ -1,7 +1,7 @@
 """Which engine makes a table's MERGE: the first of the registry that can. Facts in, a choice out. Pure.
 
 The result is the same; delta-rs is faster wherever one machine holds the rows (docs/performance.md). Spark
-scales out, reaches object stores, and knows every table feature.
+scales out, reaches HDFS, and knows every table feature.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from ingest.config.spark_settings import Wanted
 from ingest.model import reasons
-from ingest.model.location import delta_rs_folder
+from ingest.model.location import delta_rs_place
 from ingest.model.topics import TableId
 from ingest.schema.evolution import Profile
 
@@ -76,7 +76,7 @@ def choose(engines: Sequence[type[Candidate]], facts: MergeFacts) -> Choice:
 
 def collects(wanted: Wanted, lake: str) -> bool:
     """Whether changes are wanted in the driver, where delta-rs merges them. ``lake``: its path."""
-    return wanted != "spark" and delta_rs_folder(lake) is not None
+    return wanted != "spark" and delta_rs_place(lake) is not None
 
 
 def read_in_driver(

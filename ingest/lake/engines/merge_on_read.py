@@ -63,7 +63,7 @@ def mark(
         gone = {one.path: deletion_vector.rows(one.add.get("deletionVector")) for one in touched}
     except deletion_vector.UnreadableError:
         return None
-    with direct.scratch(()) as work:
+    with state.at.kept(gone), direct.scratch(()) as work:
         schema = pa.schema(work.table.schema().to_arrow())
         if set(schema.names) != set(rows.schema.names):
             return None  # a row keeps what it has in columns that the source no longer has

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import obstore
@@ -27,6 +28,7 @@ _CLIENT: Any = {"timeout": "10s", "connect_timeout": "5s"}
 _RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 """A lease expires after 12 seconds without a sign: who cannot reach its lake that long is not waited for."""
 
+_PART = 8 * 2**20
 _NONE = (failed.NotFoundError, FileNotFoundError)
 
 
@@ -70,8 +72,48 @@ class ObjectFiles:
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
-        found = self._get(name)
-        return None if found is None else bytes(found.bytes()).decode()
+        found = self.content(name)
+        return None if found is None else found.decode()
+
+    def content(self, name: str) -> bytes | None:
+        """Its bytes."""
+        with _said(self._root), suppress(*_NONE):
+            return bytes(obstore.get(self._store, name).bytes())
+        return None
+
+    def seen(self, name: str) -> tuple[object, ...] | None:
+        """What tells it from another file of that name; None where there is none."""
+        found = self._head(name)
+        return None if found is None else (found["e_tag"], found["last_modified"])
+
+    def written(self, name: str) -> float | None:
+        """When, in seconds since 1970; None where there is none."""
+        found = self._head(name)
+        return None if found is None else float(found["last_modified"].timestamp())
+
+    def _head(self, name: str) -> Any:
+        with _said(self._root), suppress(*_NONE):
+            return obstore.head(self._store, name)
+        return None
+
+    def fetch(self, name: str, to: Path) -> None:
+        """Into a file of this machine's. Raises ``FileNotFoundError`` where there is none."""
+        with _said(self._root), to.open("wb") as file:
+            try:
+                for part in obstore.get(self._store, name).stream(min_chunk_size=_PART):
+                    file.write(part)
+            except _NONE:
+                raise FileNotFoundError(f"{self._root}/{name}") from None
+
+    def put(self, file: Path, name: str) -> None:
+        """A file of this machine's, under a name of its own; a large one in parts, of which none is seen before all are there."""
+        with _said(self._root):
+            obstore.put(self._store, name, file)
+
+    def remove(self, name: str) -> None:
+        """One file; nothing happens when it is not there."""
+        with _said(self._root), suppress(*_NONE):
+            obstore.delete(self._store, name)
 
     def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write a file whole, replacing what was there."""

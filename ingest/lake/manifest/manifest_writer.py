@@ -81,7 +81,7 @@ class Publisher:
         direct = self._direct
         if not self._table.exists():
             schema = Schema.from_json(_schema().json())
-            DeltaTable.create(direct.folder, schema, mode="ignore")
+            DeltaTable.create(direct.at.place, schema, mode="ignore")
             self._table.make_lasting(0)
 
         def append() -> None:

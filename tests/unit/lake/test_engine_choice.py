@@ -144,7 +144,8 @@ def test_the_driver_reads_tables_with_a_key_where_nothing_asks_for_spark():
         "keyed": {keyed, TableId("d", "not captured")},
     }
     assert read_in_driver(**facts) == {keyed}
-    for one in ({"wanted": "spark"}, {"lake": "s3://b/lake"}, {"state": True}, {"captured": []}):
+    assert read_in_driver(**{**facts, "lake": "s3a://b/lake"}) == {keyed}
+    for one in ({"wanted": "spark"}, {"lake": "hdfs://n/lake"}, {"state": True}, {"captured": []}):
         assert not read_in_driver(**{**facts, **one})
 
 
