@@ -58,7 +58,9 @@ ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
         ),
     ],
     # A login for a worker's REST interface, as tests have one.
-    "connect-login": [("org.apache.kafka", "connect-basic-auth-extension", KAFKA, False, "jar", "")],
+    "connect-login": [
+        ("org.apache.kafka", "connect-basic-auth-extension", KAFKA, False, "jar", "")
+    ],
     # A server that tests put a lake on.
     "s3-server": [("org.gaul", "s3proxy", "4.1.0", False, "jar", "jar-with-dependencies")],
     "jdbc": [("com.mysql", "mysql-connector-j", "9.1.0", False, "jar", "")],
