@@ -25,7 +25,7 @@ def _beside(value: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
     if not value or folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value):
         return value
-    return str(Path(folder) / value)
+    return str(Path(folder) / Path(value).expanduser())
 
 
 BesideFile = Annotated[str, AfterValidator(_beside)]
@@ -67,12 +67,37 @@ class Password(Settings):
         assert self.file is not None
         try:
             return SecretStr(self.file.expanduser().read_text(encoding="utf-8").rstrip("\n"))
-        except OSError as failure:
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ) as failure:  # of a user that is not there, of bytes that are no text
+            why = failure.strerror if isinstance(failure, OSError) else _said(failure)
             raise IngestError(
                 "E-CONFIG-PASSWORD",
-                f"The password file {self.file} cannot be read: {failure.strerror}.",
+                f"The password file {self.file} cannot be read: {why}.",
                 remedy=f"correct `{setting}.file` in the pipeline file.",
             ) from None
+
+    def refuse_other_to_worker(self, of: str, setting: str) -> None:
+        """Raises :class:`IngestError` where :attr:`reference` gives a worker, which takes a file to its last byte, another password than
+        ours. A file that is not there is said by who reads it.
+        """
+        file = self.file.expanduser() if self.file is not None else None
+        if file is not None and file.is_file() and file.read_bytes().endswith((b"\n", b"\r")):
+            raise IngestError(
+                "E-CONFIG-PASSWORD",
+                f"The password file {file} ends with a line feed, which the Connect worker would take for a part of {of}.",
+                means="Nothing was started.",
+                remedy=f"write it without: printf %s \"$(cat '{file}')\" > NEW, and name that by `{setting}.file`.",
+            )
+
+
+def _said(failure: Exception) -> str:
+    """Without the bytes that it may name."""
+    return (
+        "it is no text in UTF-8" if isinstance(failure, UnicodeError) else str(failure).rstrip(".")
+    )
 
 
 Kind = Literal["mysql", "redis"]

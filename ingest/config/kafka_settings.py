@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Literal
 from urllib.parse import urlsplit
 
+import yaml
 from pydantic import Field, field_validator, model_validator
 
+from ingest.config import connector_settings
 from ingest.config.connection_settings import LOOPBACK, BesideFile, Password
+from ingest.config.resources import resource
 from ingest.config.table_settings import Settings
 
-OURS = {
-    *(
-        "bootstrap.servers",
-        "group.id",
-        "enable.auto.commit",
-        "isolation.level",
-        "auto.offset.reset",
-    ),
-    *("allow.auto.create.topics", "enable.idempotence", "transactional.id"),
-    *("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
-}
-"""Settings of clients that what is read, and how often, depends on."""
-
-SECRET = {
-    *(
-        "sasl.password",
-        "sasl.jaas.config",
-        "sasl.oauthbearer.client.secret",
-        "ssl.key.password",
-        "ssl.key.pem",
-    ),
-    *("ssl.keystore.password", "ssl.keystore.key", "ssl.truststore.password"),
-}
-"""Settings that hold a secret in clear."""
-
-
-OF_MEANING = re.compile(
-    r"connector\.class|tasks\.max|topic\.prefix|topic\.naming\.strategy|topic\.delimiter|read\.only|"
-    r"(key|value)\.converter.*|header\.converter.*|transforms.*|predicates.*|.*\.handling\.mode|time\.precision\.mode|"
-    r"enable\.time\.adjuster|skipped\.operations|tombstones\.on\.delete|snapshot\.mode|include\.schema\.changes|"
-    r"(database|table|column)\.(include|exclude)\.list|column\.(mask|truncate|propagate).*|message\.key\.columns|"
-    r"gtid\.source\..*|schema\.history\.internal\.(kafka\.topic|store\..*|skip\..*)|signal\.(enabled\.channels|kafka\.topic)|"
-    r"notification\..*|topic\.creation\.(enable|groups|schema\..*)|topic\.creation\.default\.(partitions|cleanup\.policy)|"
-    r"driver\.(connectionCollation|characterSetResults)|converters|provide\.transaction\.metadata"
+_OURS = re.compile(
+    r"bootstrap\.servers|metadata\.broker\.list|group\..*|enable\.auto\..*|isolation\.level|auto\.offset\.reset|allow\.auto\.create\.topics"
+    r"|enable\.idempotence|transactional\.id|(key|value)\.(de)?serializer|(request\.required\.)?acks|(message\.send\.max\.)?retries"
+    r"|max\.in\.flight.*|topic\.blacklist|enable\.partition\.eof|test\..*|plugin\..*|enable\.ssl\..*|.*interceptor.*"
 )
-"""Settings of the connector on which depends what a change means, which changes come, and in which order."""
+"""Properties of clients that what is read, how often, and from whom, depends on."""
+
+_SECRET = re.compile(r"(?i).*(password|passphrase|secret|jaas\.config|keystore\.key|key\.pem)$")
+"""Properties that hold a secret in clear."""
 
 
 class Security(Settings):
@@ -62,10 +39,12 @@ class Security(Settings):
     password: Password | None = Field(None, description="Of that user.")
     ca: BesideFile | None = Field(
         None,
+        min_length=1,
         description="File (PEM) with the certificate of who has signed the brokers'; without it those that the machine trusts.",
     )
     keystore: BesideFile | None = Field(
         None,
+        min_length=1,
         description="File (PEM) with a private key (PKCS#8, not encrypted) and our own certificate, where brokers ask for one.",
     )
 
@@ -98,7 +77,7 @@ class Kafka(Settings):
     security: Security | None = Field(None, description="TLS and SASL.")
     properties: dict[str, str] = Field(
         default_factory=dict,
-        description="Further properties of all clients, by names that librdkafka and Java both know.",
+        description="Further properties of our clients and Spark's, by names that librdkafka and Java both know.",
     )
     replication_factor: int = Field(1, ge=1, description="Of the topics that Connect creates.")
     retention_hours: int = Field(168, ge=1, description="How long data topics keep changes.")
@@ -107,11 +86,11 @@ class Kafka(Settings):
     @classmethod
     def _leaves_ours_alone(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
-            if name in OURS:
+            if _OURS.fullmatch(name):
                 raise ValueError(
-                    f"`{name}` is what the order and the number of changes depend on, and not to be changed"
+                    f"`{name}` is what the order and the number of changes depend on, or from whom they come, and not to be changed"
                 )
-            if name in SECRET:
+            if _SECRET.fullmatch(name):
                 raise ValueError(
                     f"`{name}` is a secret in clear; use `kafka.security`, which names a file or a variable"
                 )
@@ -126,9 +105,7 @@ class Kafka(Settings):
         )
         if twice:
             raise ValueError(f"`security` says what `properties` says again: {', '.join(twice)}")
-        hosts = [
-            one.strip().rpartition(":")[0].strip("[]") for one in self.bootstrap_servers.split(",")
-        ]
+        hosts = [urlsplit(f"//{one.strip()}").hostname for one in self.bootstrap_servers.split(",")]
         if not self.security.by_tls and any(host not in LOOPBACK for host in hosts):
             raise ValueError(
                 "a broker beyond this machine needs SASL_SSL: SASL_PLAINTEXT sends all in clear"
@@ -147,6 +124,23 @@ class WorkersFiles(Settings):
         "`ingest connector truststore` makes one. Needed for Debezium to verify who MySQL is.",
     )
 
+    @field_validator("*")
+    @classmethod
+    def _are_the_worker_s(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith("/"):
+            raise ValueError(
+                "expected a path from the root, as the worker's own folder is not known here"
+            )
+        return value
+
+
+@cache
+def _template() -> dict[str, str]:
+    found: dict[str, str] = yaml.safe_load(
+        resource("connect", "mysql-connector.yaml").read_text(encoding="utf-8")
+    )
+    return found
+
 
 class Connect(Settings):
     """The Kafka Connect cluster that runs Debezium."""
@@ -156,6 +150,7 @@ class Connect(Settings):
     password: Password | None = Field(None, description="Of that user.")
     ca: BesideFile | None = Field(
         None,
+        min_length=1,
         description="File (PEM) with the certificate of who has signed that of `https://…`; without it those that Python trusts.",
     )
     password_reference: str | None = Field(
@@ -187,26 +182,31 @@ class Connect(Settings):
     @field_validator("url")
     @classmethod
     def _is_http(cls, value: str) -> str:
-        if urlsplit(value).scheme not in ("http", "https"):
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("expected http://host:port or https://host:port")
+        if parts.username or parts.password:
+            raise ValueError(
+                "leave user and password out of the URL; use `connect.user` and `connect.password`"
+            )
+        _ = parts.port  # raises ValueError for a port that is not a number
         return value.rstrip("/")
 
     @field_validator("settings")
     @classmethod
     def _leaves_ours_alone(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if OF_MEANING.fullmatch(name):
-                raise ValueError(
-                    f"`{name}` is what the meaning or the order of changes depends on, and not to be changed"
-                )
-            if (
-                name.endswith((".password", "jaas.config"))
-                and "${" not in text
-                and text != "changeit"
-            ):
-                raise ValueError(
-                    f"`{name}` would stand in Connect's answers; say how the worker reads it, such as `${{dir:/folder:file}}`"
-                )
+            if why := connector_settings.refusal(name, text, _template()):
+                raise ValueError(why)
+        return value
+
+    @field_validator("password_reference", "kafka_password_reference")
+    @classmethod
+    def _is_a_reference(cls, value: str | None) -> str | None:
+        if value is not None and not connector_settings.REFERENCE.fullmatch(value):
+            raise ValueError(
+                "expected how the worker reads it, such as `${dir:/folder:file}`, never the password itself"
+            )
         return value
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ingest.config.connection_settings import LOOPBACK, Password
 from ingest.config.table_settings import Settings
-from ingest.model.location import is_s3
+from ingest.model.location import in_object_store, is_s3
 from ingest.schema.evolution import Profile
 
 
@@ -18,7 +18,9 @@ class Storage(Settings):
     endpoint: str | None = Field(
         None, description="`https://host:port` of a server that is not Amazon's own."
     )
-    region: str = Field("us-east-1", min_length=1, description="Of the bucket.")
+    region: str | None = Field(
+        None, min_length=1, description="Of the bucket; else what AWS_REGION says, else us-east-1."
+    )
     access_key: Password | None = Field(None, description="Where the id of the key is.")
     secret_key: Password | None = Field(None, description="Where the key itself is.")
     session_token: Password | None = Field(
@@ -85,6 +87,18 @@ class Lake(Settings):
         "a table when a DDL first needs it, so that RENAME, DROP and wider types write no data. `compat`: "
         "never, so that every reader of Delta stays able to read it; such DDLs write the table anew.",
     )
+
+    @field_validator("path")
+    @classmethod
+    def _is_one_place_to_all(cls, value: str) -> str:
+        if in_object_store(value):
+            if {"%", "#", "?", "\\"} & set(value):
+                raise ValueError(
+                    "a URI with `%`, `#`, `?` or a backslash is not the same place to all who go there"
+                )
+            if ":" in urlsplit(value).netloc.partition("@")[0] and "@" in value:
+                raise ValueError("leave the keys out of the URI; use `lake.storage`")
+        return value
 
     @model_validator(mode="after")
     def _says_nothing_that_nobody_reads(self) -> Lake:

@@ -31,12 +31,16 @@ from ingest.config.source_settings import Source
 from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Defaults, Settings, Table
 from ingest.model.errors import IngestError
+from ingest.model.location import in_object_store
 from ingest.model.names import change_log_folder, join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
 from ingest.schema.ddl_policy import Rules
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
+
+_OF_STORES = re.compile(r"spark\.hadoop\.fs\.s3a?\..*(secret|access\.key|session\.token).*")
+"""Keys of an object store, as Hadoop names them."""
 
 
 class Dedup(Settings):
@@ -153,6 +157,21 @@ class Pipeline(Settings):
                     written[at] = f"flows.{flow}"
         return self
 
+    @model_validator(mode="after")
+    def _leaves_commits_exclusive(self) -> Pipeline:
+        for name in self.spark.conf:
+            if _OF_STORES.fullmatch(name):
+                raise ValueError(
+                    f"spark.conf: `{name}` would stand in the JVM's command line; use `lake.storage`"
+                )
+        for name in self.spark.conf if in_object_store(self.lake.path) else ():
+            if name.startswith(("spark.delta.logStore.", "spark.hadoop.fs.s3a.endpoint")):
+                raise ValueError(
+                    f"spark.conf: `{name}` is ours for a lake in an object store, where each commit goes by a condition that the "
+                    "server looks at, and all who go there by `lake.storage`"
+                )
+        return self
+
     @field_validator("name")
     @classmethod
     def _is_a_prefix(cls, value: str) -> str:
@@ -167,6 +186,12 @@ def load(path: Path) -> Pipeline:
     """Read and check a pipeline file. Raises :class:`IngestError` naming every mistake."""
     try:
         text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as failure:
+        raise IngestError(
+            "E-CONFIG-FILE",
+            f"The pipeline file {path} is no text in UTF-8: its byte {failure.start} is part of none.",
+            remedy="write it in UTF-8.",
+        ) from None
     except OSError as failure:
         raise IngestError(
             "E-CONFIG-FILE",

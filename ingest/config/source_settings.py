@@ -16,7 +16,7 @@ class Tls(Settings):
     """That what goes to MySQL and comes from there is encrypted, and who is believed to be that server."""
 
     ca: BesideFile = Field(
-        description="File (PEM) with the certificate of who has signed the server's."
+        min_length=1, description="File (PEM) with the certificate of who has signed the server's."
     )
     verify: Literal["identity", "ca"] = Field(
         "identity",
@@ -82,6 +82,8 @@ class Source(Settings):
             raise ValueError("expected mysql://user@host:port")
         if parts.password:
             raise ValueError("leave the password out of the URL; use `password: {file: …}`")
+        if parts.query:
+            raise ValueError("nothing behind a `?` is read; TLS is `source.tls`")
         _ = parts.port  # raises ValueError for a port that is not a number
         return value
 

@@ -28,7 +28,7 @@ def connect(server: Server) -> pymysql.Connection[Cursor]:
             host=server.host,
             port=server.port,
             user=server.user,
-            password=server.secret,
+            password=server.secret.encode(),
             database=server.database,
             connect_timeout=5,
             charset="utf8mb4",

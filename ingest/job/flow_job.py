@@ -22,6 +22,7 @@ from ingest.lake.files import durability
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import IngestError
+from ingest.start.preflight import refuse_unwritable
 
 Say = Callable[[str], None]
 
@@ -69,6 +70,7 @@ def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> Fl
 def held(pipeline: Pipeline, name: str, log: Path, say: Say) -> Iterator[FlowQuery]:
     """A flow that nobody runs meanwhile. Raises :class:`IngestError` where somebody does."""
     flow, folder = flow_of(pipeline, name), FlowFolder(pipeline, name)
+    refuse_unwritable(pipeline.lake.path)
     with session(pipeline, log) as spark:
         lease = Lease(files_at(folder.lease), say)
         term = lease.acquire(standby=False, stop=threading.Event())

@@ -42,7 +42,12 @@ def client(pipeline: Pipeline, settings: Mapping[str, Any] | None = None) -> Con
 
 def begun(settings: Mapping[str, Any]) -> Consumer:
     """A consumer with :func:`reading`'s settings, in whatever process."""
-    return Consumer({**settings}, logger=Silent())
+    try:
+        return Consumer({**settings}, logger=Silent())
+    except KafkaException as failure:
+        if failure.args[0].code() == KafkaError._INVALID_ARG:
+            raise _refused(failure) from None
+        raise
 
 
 def reading(pipeline: Pipeline) -> dict[str, Any]:
@@ -71,10 +76,7 @@ def connection(pipeline: Pipeline) -> dict[str, Any]:
 def refuse_away(pipeline: Pipeline) -> None:
     """Raise :class:`IngestError` when the broker does not answer, or not us."""
     said = list[KafkaError]()
-    try:
-        consumer = client(pipeline, {"error_cb": said.append})
-    except KafkaException as failure:
-        raise _refused(failure) from None
+    consumer = client(pipeline, {"error_cb": said.append})
     try:
         consumer.list_topics(timeout=_TIMEOUT / 2)
     except KafkaException as failure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ingest.config.connection_settings import Password
 from ingest.config.kafka_settings import Kafka, Security
 from ingest.config.pipeline_file import Pipeline
+from ingest.model.errors import IngestError
 
 _OF_DEBEZIUM = (
     "schema.history.internal.producer.",
@@ -22,6 +23,8 @@ _LOGIN = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+_OF_PASSWORD = ("Kafka's password", "kafka.security.password")
 
 HIDDEN = "(?i)url|sasl[.]jaas[.]config|ssl[.]keystore[.]key|password"
 """Options of sources and sinks that Spark shows nowhere, its plans included (``spark.sql.redaction.options.regex``)."""
@@ -62,6 +65,8 @@ def of_debezium(pipeline: Pipeline) -> dict[str, str]:
     reference = connect.kafka_password_reference
     if reference is None and security.password is not None:
         reference = security.password.reference
+        security.password.refuse_other_to_worker(*_OF_PASSWORD)
+        _refuse_unreferable(_password(security))
     files = connect.files
     said = _java(
         security,
@@ -87,5 +92,15 @@ def _java(security: Security, secret: str, ca: str | None, keystore: str | None)
 
 def _password(security: Security) -> str:
     assert isinstance(security.password, Password)
-    said = security.password.read("Kafka's password", "kafka.security.password")
-    return said.get_secret_value()
+    return security.password.read(*_OF_PASSWORD).get_secret_value()
+
+
+def _refuse_unreferable(secret: str) -> None:
+    """The worker puts it between quotes as it stands."""
+    if {'"', "\\", "\n", "\r"} & set(secret):
+        raise IngestError(
+            "E-CONFIG-PASSWORD",
+            "Kafka's password has a quote, a backslash or a line feed in it, which the Connect worker cannot put into a login.",
+            means="The connector was not created or changed.",
+            remedy="give the user another password.",
+        )

@@ -29,6 +29,7 @@ from ingest.maintenance import old_rows
 from ingest.maintenance.compaction import compact, files, unpacked
 from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
 from ingest.maintenance.upkeep import Upkeep
+from ingest.model.errors import IngestError
 from ingest.model.location import local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
@@ -61,6 +62,11 @@ def _hours_since(direct: DeltaRsTable, version: int) -> int:
     """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files."""
     committed = direct.at.written(delta_log.commit_name(version))
     return 0 if committed is None else math.ceil((time.time() - committed) / 3600) + 1
+
+
+def _passes(failure: Exception) -> bool:
+    """A server that is away for a moment is no reason to give a table's upkeep up."""
+    return isinstance(failure, IngestError) and failure.may_pass
 
 
 @dataclass
@@ -132,6 +138,9 @@ class Maintenance:
                 except LeaseLostError:
                     raise
                 except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
+                    if _passes(failure):
+                        self._tables.pop(direct.path, None)  # looked at anew, in a while
+                        return
                     self._given_up.add((direct.path, what))
                     detail = f"cannot be {what} by this job: {failure}"
                     self._done.append(Upkeep(direct.path, "failed", detail))

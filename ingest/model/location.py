@@ -25,8 +25,10 @@ def delta_rs_folder(path: str) -> Path | None:
 
 def delta_rs_place(path: str) -> str | None:
     """The same, or the URI of an object store, as delta-rs is told of it; None where it would not find it."""
-    odd = {"%", "\\"} & set(path)
-    return path if within_reach(path) and not odd else None
+    if is_local(path):
+        folder = delta_rs_folder(path)
+        return None if folder is None else str(folder)
+    return path if in_object_store(path) and not {"%", "\\"} & set(path) else None
 
 
 def is_local(path: str) -> bool:

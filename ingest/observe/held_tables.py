@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.delta.delta_sql import queried
+from ingest.lake.files.object_files import opened
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
 from ingest.observe.lake_plan import HeldTable
@@ -31,7 +31,7 @@ def held(path: str) -> HeldTable | None:
     """The table there; None where there is none."""
     try:
         with _readable(path) as place:
-            table = DeltaTable(place)
+            table = opened(place)
     except TableNotFoundError:
         return None
     fields = json.loads(table.schema().to_json())["fields"]
@@ -60,7 +60,7 @@ def live(path: str, table: HeldTable) -> int:
         return 0
     condition = live_rows(table.target) if table.target else "true"
     try:
-        (found,) = queried(DeltaTable(path), f"SELECT count(*) AS n FROM rows WHERE {condition}")
+        (found,) = queried(opened(path), f"SELECT count(*) AS n FROM rows WHERE {condition}")
     except Exception:  # noqa: BLE001 - whichever of its errors: a feature or a name of a folder that it does not read
         return table.rows
     return int(found["n"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as json_of
 import ssl
 import time
 from collections.abc import Callable
@@ -74,16 +74,25 @@ class Rest:
             )
         if answer.status_code == 404 and absent_ok:
             return None
-        if answer.is_error:
+        if not answer.is_success:
             raise IngestError(
                 "E-CONNECT-ANSWER",
                 f"Kafka Connect answered {answer.status_code} to {method} {path}: "
-                f"{_message(answer)}.",
-                remedy="read Connect's log; `ingest connector status` shows the connector.",
+                f"{_message(answer) or answer.headers.get('location', 'nothing')}.",
+                remedy="read Connect's log; `ingest connector status` shows the connector. If it is not Connect that answers, correct "
+                "`connect.url`.",
                 exit_code=Exit.FAILED,
                 may_pass=_is_settling(answer) or "timed out" in _message(answer),
             )
-        return answer.json() if answer.content else {}
+        try:
+            return answer.json() if answer.content else {}
+        except json_of.JSONDecodeError:
+            raise IngestError(
+                "E-CONNECT-ANSWER",
+                f"What answers at {self._url} is not Kafka Connect: its answer to {method} {path} is no JSON.",
+                remedy="correct `connect.url` in the pipeline file.",
+                exit_code=Exit.FAILED,
+            ) from None
 
     def _asked(self, method: str, path: str, json: object, say: Say | None) -> httpx.Response:
         # A worker whose group settles asks to be asked again. One that starts answers 404 to everything:
@@ -158,6 +167,6 @@ def _pause(seconds: float) -> None:
 
 def _message(answer: httpx.Response) -> str:
     try:
-        return str(json.loads(answer.text).get("message", answer.text))[:300].rstrip(".")
-    except (json.JSONDecodeError, AttributeError):
+        return str(json_of.loads(answer.text).get("message", answer.text))[:300].rstrip(".")
+    except (json_of.JSONDecodeError, AttributeError):
         return answer.text[:300]

@@ -59,7 +59,7 @@ def desired(pipeline: Pipeline) -> dict[str, str]:
     return {
         key: re.sub(r"@([A-Z_]+)@", lambda found: values[found.group(1)], text)
         for key, text in template.items()
-    } | {**worker_secrets.settings(pipeline), **pipeline.connect.settings}
+    } | {**pipeline.connect.settings, **worker_secrets.settings(pipeline)}
 
 
 def derived_server_id(name: str) -> int:

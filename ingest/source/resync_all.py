@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake.files import object_files
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
+from ingest.model.location import in_object_store
 from ingest.model.names import lease_path
 from ingest.source import mysql
 from ingest.source.connector import Connector
@@ -21,6 +23,8 @@ def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
     go when its snapshot is complete. Raises :class:`IngestError` while a job holds the lease: it
     would read the new log by the old epoch.
     """
+    if in_object_store(pipeline.lake.path):
+        object_files.refuse_unfit(pipeline.lake.path)
     lease = Lease(files_at(lease_path(pipeline.lake.path)), say)
     lease.acquire(standby=False, stop=threading.Event())
     try:

@@ -17,8 +17,11 @@ _SSL = "database.ssl."
 
 
 def password_reference(pipeline: Pipeline) -> str:
-    """How the worker reads MySQL's password: the pipeline file says, or from ``source.password``."""
-    return pipeline.connect.password_reference or pipeline.source.password.reference
+    """How the worker reads MySQL's password: the pipeline file says, or from ``source.password``. Raises :class:`IngestError`."""
+    if pipeline.connect.password_reference:
+        return pipeline.connect.password_reference
+    pipeline.source.password.refuse_other_to_worker("MySQL's password", "source.password")
+    return pipeline.source.password.reference
 
 
 def settings(pipeline: Pipeline) -> dict[str, str]:
@@ -31,6 +34,14 @@ def _of_mysql(pipeline: Pipeline) -> dict[str, str]:
     if tls is None:
         return {}
     store = connect.files.mysql_truststore
+    if tls.certificate and f"{_SSL}keystore" not in connect.settings:
+        raise IngestError(
+            "E-CONNECT-KEYSTORE",
+            "`source.tls` names a certificate of ours, and Debezium reads that from a keystore of Java's, of which nothing is said.",
+            means="The connector was not created or changed: MySQL would not let it in.",
+            remedy="`openssl pkcs12 -export -in CERTIFICATE -inkey KEY -out PATH` makes one; put it where the Connect worker can read it, and name it "
+            "by `connect: {settings: {database.ssl.keystore: PATH, database.ssl.keystore.password: '${dir:/folder:file}'}}`.",
+        )
     if store is None and f"{_SSL}truststore" not in connect.settings:
         raise IngestError(
             "E-CONNECT-TRUSTSTORE",

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
+from ingest.lake.files.object_files import opened
 from ingest.lake.files.storage import files_at
 from ingest.model import manifest
 from ingest.model.errors import IngestError
@@ -108,7 +108,7 @@ def _struct(type_: Any) -> Mapping[str, Any]:
 
 def _lacking(lake: str) -> Iterator[str]:
     try:
-        schema = json.loads(DeltaTable(manifest_path(lake)).schema().to_json())
+        schema = json.loads(opened(manifest_path(lake)).schema().to_json())
     except TableNotFoundError:
         return
     except DeltaError:  # torn by a power cut, which is mended first

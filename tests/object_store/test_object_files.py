@@ -79,6 +79,38 @@ def test_whose_answer_is_lost_sees_that_the_file_is_its_own(root, store):
     assert ("PUT", "lost") in [(method, fault) for method, _, fault in faulty.done]
 
 
+def test_a_put_that_is_refused_beside_one_under_way_is_not_taken_for_another_s(root, store):
+    """Amazon answers 409 then, and says to try again: there is no file yet, and its maker may be we ourselves."""
+    with faulty_http.before(store.port) as faulty:
+        conflicts = ["conflict", "conflict"]
+        faulty.fault = lambda method, path: (
+            conflicts.pop() if conflicts and method == "PUT" else "none"
+        )
+        with s3.environment(store.environment(faulty.endpoint)):
+            assert ObjectFiles(root).create("1.json", "ours")
+        faulty.fault = lambda method, path: "conflict" if method == "PUT" else "none"
+        with s3.environment(store.environment(faulty.endpoint)), pytest.raises(LakeAwayError):
+            ObjectFiles(root).create("2.json", "ours")
+
+
+def test_who_stands_by_waits_for_a_store_that_is_away(root, store):
+    said, stop = [], threading.Event()
+    holder = Lease(files_at(f"{root}/lease"), said.append)
+    assert holder.acquire(standby=False, stop=stop)
+    with faulty_http.before(store.port) as faulty:
+        with s3.environment(store.environment(faulty.endpoint)):
+            standing_by = Lease(files_at(f"{root}/lease"), said.append)
+        away = [True] * 12
+        faulty.fault = lambda method, path: "busy" if away and away.pop() else "none"
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(standing_by.acquire, standby=True, stop=stop)
+            while away and not waits.done():
+                stop.wait(0.2)
+            holder.release()
+            assert waits.result(60).number == 2
+        standing_by.release()
+
+
 def test_a_server_that_is_busy_is_asked_again_and_a_file_is_made_once(root, store):
     with faulty_http.before(store.port) as faulty:
         faults = ["none", "busy", "busy", "slow"]

@@ -1,6 +1,8 @@
 """A table in an object store, as the small lane writes it: the same rows as on a disk, and nobody's commit is lost."""
 
+import errno
 import uuid
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -146,3 +148,35 @@ def test_what_is_in_use_stays_in_the_cache_and_of_the_rest_what_was_used_last(tm
         assert (cache.folder_of("s3://a") / "3").exists()
     assert fetched.count("3") == 2  # of each table its own
     assert len(fetched) == 6
+
+
+def test_a_file_that_a_cleaner_removed_is_fetched_again(tmp_path):
+    cache = FileCache(tmp_path)
+
+    def fetch(name, to):
+        to.write_bytes(b"x")
+
+    with cache.kept("s3://a", ["1"], fetch):
+        pass
+    (cache.folder_of("s3://a") / "1").unlink()
+    with cache.kept("s3://a", ["1"], fetch):
+        assert (cache.folder_of("s3://a") / "1").exists()
+
+
+def test_a_full_disk_is_given_what_is_not_in_use(tmp_path):
+    def fetch_into(cache, name, to):
+        if name == "2" and (cache.folder_of("s3://a") / "1").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        to.write_bytes(b"x")
+
+    cache = FileCache(tmp_path)
+    fetch = partial(fetch_into, cache)
+    with cache.kept("s3://a", ["1"], fetch):
+        pass
+    with cache.kept("s3://a", ["2"], fetch):
+        assert [one.name for one in cache.folder_of("s3://a").iterdir()] == ["2"]
+    other = FileCache(tmp_path / "other")
+    fetch_there = partial(fetch_into, other)
+    there = partial(other.kept, "s3://a", fetch=fetch_there)
+    with pytest.raises(OSError, match="No space"), there(["1"]), there(["2"]):
+        pass  # what is in use is not given

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-Fault = Literal["none", "busy", "lost", "slow", "obliging"]
+Fault = Literal["none", "busy", "lost", "slow", "obliging", "conflict"]
 """``busy``: answered 503, nothing done; ``lost``: done, and the connection cut before the answer; ``slow``: done a second later;
-``obliging``: a condition that does not hold is answered as if it did.
+``conflict``: refused, since another put of that name is under way, as Amazon's does; ``obliging``: a condition that does not hold is answered as if it did.
 """
 
 
@@ -51,6 +51,13 @@ def before(port: int) -> Iterator[Faulty]:
                 self.send_response(503)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+                return
+            if fault == "conflict":
+                said = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
+                self.send_response(409)
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
                 return
             if fault == "slow":
                 time.sleep(1)

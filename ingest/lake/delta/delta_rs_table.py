@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, PostCommitHookProperties, WriterProperties, write_deltalake
+from deltalake import PostCommitHookProperties, WriterProperties, write_deltalake
 
 from ingest.lake.delta import delta_log, lasting_commits, statistics_commit
 from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
@@ -28,6 +28,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files import file_cache, table_files
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.object_files import asked, opened
 from ingest.model.location import delta_rs_folder, delta_rs_place
 from ingest.model.names import RESERVED_COLUMN, Marker, scratch_of
 from ingest.model.start_facts import Foreign
@@ -233,8 +234,9 @@ class DeltaRsTable:
         """
         self.version()
         self._keep_for(hours)
-        seen = DeltaTable(self.at.place)
-        named = seen.vacuum(hours, dry_run=True, full=True)
+        seen = opened(self.at.place)
+        with asked(self.at.place):
+            named = seen.vacuum(hours, dry_run=True, full=True)
         refuse_lost()
         if self.version() != seen.version():
             return 0
@@ -318,11 +320,13 @@ class DeltaRsTable:
     def _checkpoint_when_due(self) -> None:
         due = self.state.version // CHECKPOINT_EVERY
         if due > self._checkpoints:
-            table = DeltaTable(self.at.place)
-            table.create_checkpoint()
+            table = opened(self.at.place)
+            with asked(self.at.place):
+                table.create_checkpoint()
             if self.at.local:
                 lasting_commits.make_lasting(self.at.folder, table.version())
-            table.cleanup_metadata()
+            with asked(self.at.place):
+                table.cleanup_metadata()
             self._checkpoints = due
 
     def _refuse_succeeded(self, app_id: str, version: int) -> None:

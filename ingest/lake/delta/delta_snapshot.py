@@ -23,6 +23,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_log import Action, Seen, Table, TornCommitError, UnknownLogError
+from ingest.lake.files.object_files import asked
 from ingest.lake.files.table_files import LOG, TableFiles, of
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
@@ -123,7 +124,8 @@ class TableState:
         except UnknownLogError:
             # delta-rs reads logs of more kinds, and writes its checkpoints in the one that is read here.
             try:
-                DeltaTable(at.place).create_checkpoint()
+                with asked(at.place):
+                    DeltaTable(at.place).create_checkpoint()
             except TableNotFoundError:
                 raise
             except DeltaError as failure:

@@ -19,6 +19,7 @@ from ingest.lake.delta import lasting_commits, read_back, schema_commit, statist
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
 from ingest.lake.files import table_files
+from ingest.lake.files.object_files import asked, opened
 from ingest.lake.files.storage import Storage
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import (
@@ -95,7 +96,7 @@ class SparkTable:
         have to read the log in a job.
         """
         if self.place is not None:
-            table = DeltaLake(self.place)
+            table = opened(self.place)
             schema = StructType.fromJson(json.loads(table.schema().to_json()))
             return schema, table.metadata().configuration, table.version()
         snapshot, jvm = self._snapshot(), cast("Any", self.session._jvm)
@@ -134,13 +135,14 @@ class SparkTable:
         mapped = any(needs_mapping(column.name) for column in version.columns)
         if self.place is not None and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
-            DeltaLake.create(
-                self.place,
-                Schema.from_json(json.dumps(columns)),
-                mode="ignore",
-                configuration=properties,
-                raise_if_key_not_exists=False,
-            )
+            with asked(self.place):
+                DeltaLake.create(
+                    self.place,
+                    Schema.from_json(json.dumps(columns)),
+                    mode="ignore",
+                    configuration=properties,
+                    raise_if_key_not_exists=False,
+                )
             self.make_lasting(0)
             return
         builder = DeltaTable.createIfNotExists(self.session).location(self.path)

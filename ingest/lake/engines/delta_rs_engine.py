@@ -67,7 +67,7 @@ class DeltaRsEngine:
         assert direct is not None
         try:
             return self._merged(direct, merge, facts)
-        except DeltaError:
+        except (DeltaError, FileNotFoundError):
             # Spark would seek it, too, and take seconds to say so, for which all tables wait.
             refuse_gone(direct.at, direct.state.files)
             raise

@@ -6,8 +6,9 @@ longest ago. The folder is the process's own and goes with it; one that was kill
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
 import threading
@@ -20,13 +21,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import psutil
-
 MOST = 4 * 2**30
 """Bytes of files that are not in use."""
 _AT_ONCE = 8
 """Requests."""
 _PREFIX = "ingest-lake-"
+_LOCK = "lock"
 
 
 @dataclass
@@ -54,11 +54,15 @@ class FileCache:
         files = {self.folder_of(place) / name: name for name in names}
         with self._lock:
             self._used.update(files.keys())
-            absent = [file for file in files if file not in self._sizes]
+            # Not by memory alone: cleaners of temporary folders remove what was not read for days.
+            absent = [file for file in files if file not in self._sizes or not file.exists()]
         try:
             if absent:
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                pool = ThreadPoolExecutor(_AT_ONCE)
+                try:
                     list(pool.map(lambda file: self._fetched(file, files[file], fetch), absent))
+                finally:
+                    pool.shutdown(cancel_futures=True)
             with self._lock:
                 for file in files:
                     self._sizes.move_to_end(file)
@@ -71,10 +75,23 @@ class FileCache:
     def _fetched(self, file: Path, name: str, fetch: Callable[[str, Path], None]) -> None:
         part = self.root / f"{uuid.uuid4().hex}.part"
         try:
-            fetch(name, part)
+            try:
+                fetch(name, part)
+            except OSError as failure:
+                if failure.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._give_all():
+                    raise
+                fetch(name, part)
             self._put(part, file)
         finally:
             part.unlink(missing_ok=True)
+
+    def _give_all(self) -> bool:
+        """Remove all that is not in use, for a disk that is full; False where there is nothing."""
+        with self._lock:
+            free = [file for file in self._sizes if not self._used[file]]
+            for file in free:
+                self._remove(file)
+        return bool(free)
 
     def take(self, place: str, name: str, file: Path) -> None:
         """A file that was put there just now; it is moved. Raises ``OSError`` without room."""
@@ -93,7 +110,10 @@ class FileCache:
             self._sizes[to] = size
 
     def _make_room(self) -> None:
-        left = sum(self._sizes.values()) - self.most
+        held = sum(self._sizes.values())
+        # Others need room on that disk, too, Spark among them.
+        most = min(self.most, (held + shutil.disk_usage(self.root).free) // 2)
+        left = held - most
         for file in list(self._sizes):
             if left <= 0:
                 return
@@ -109,19 +129,20 @@ class FileCache:
 
 @cache
 def of_this_process() -> FileCache:
-    """Made when it is first asked for; what processes have left that are gone is removed."""
+    """Made when it is first asked for; what processes have left that are gone is removed: nobody holds its lock any more. Not by their
+    ids, which in a container are the same each time.
+    """
     base = Path(tempfile.gettempdir())
-    for left in base.glob(f"{_PREFIX}*-*"):
-        number = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if number.isdigit() and not psutil.pid_exists(int(number)):
+    for left in base.glob(f"{_PREFIX}*"):
+        with suppress(OSError), (left / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(left, ignore_errors=True)
-    made = tempfile.TemporaryDirectory(
-        prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True
-    )
-    found = FileCache(Path(made.name))
-    _LIVES.append(made)
-    return found
+    made = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    lock = (Path(made.name) / _LOCK).open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    _LIVES.extend((made, lock))
+    return FileCache(Path(made.name))
 
 
-_LIVES = list[tempfile.TemporaryDirectory[str]]()
-"""Removed as the process ends."""
+_LIVES = list[object]()
+"""The folder, which is removed as the process ends, and its lock."""

@@ -77,29 +77,46 @@ class Lease:
         Raises :class:`IngestError` when a living job holds it, unless ``standby``, which waits.
         """
         here = Owner.this_process()
-        said = False
+        told = set[str]()
         while not stop.is_set():
-            held = self._newest()
-            owner, beat = self._owner(held), self._beat(held)
-            if held == 0 or beat == _RELEASED:
-                if self._take(held + 1, here):
-                    return Term(held + 1, fence=False)
+            try:
+                term = self._tried(here, told, stop, standby=standby)
+            except (LakeAwayError, LakeDeniedError) as failure:
+                if not standby:
+                    raise
+                # Who stands by for days is to be there when the store is again; the watch begins anew then.
+                self._once(told, failure.what)
+                stop.wait(BEAT_EVERY)
                 continue
-            gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
-            if not gone and standby and not said:
-                said = True
-                self.say(f"standing by: {owner or _UNNAMED} holds the lease (term {held})")
-            if not gone and not self._stood_still(held, beat, stop, standby=standby):
-                if standby:
-                    continue
-                raise _held(owner, held)
-            if stop.is_set():
-                return None
-            if self._take(held + 1, here):
-                why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
-                self.say(f"taking over: {owner or _UNNAMED} {why}")
-                return Term(held + 1, fence=not gone)
+            if term is not None:
+                return term
         return None
+
+    def _tried(
+        self, here: Owner, told: set[str], stop: threading.Event, *, standby: bool
+    ) -> Term | None:
+        """One look, and what follows from it; None where it is to be looked again."""
+        held = self._newest()
+        owner, beat = self._owner(held), self._beat(held)
+        if held == 0 or beat == _RELEASED:
+            return Term(held + 1, fence=False) if self._take(held + 1, here) else None
+        gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
+        if not gone and standby:
+            self._once(told, f"standing by: {owner or _UNNAMED} holds the lease (term {held})")
+        if not gone and not self._stood_still(held, beat, stop, standby=standby):
+            if standby or stop.is_set():
+                return None
+            raise _held(owner, held)
+        if stop.is_set() or not self._take(held + 1, here):
+            return None
+        why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
+        self.say(f"taking over: {owner or _UNNAMED} {why}")
+        return Term(held + 1, fence=not gone)
+
+    def _once(self, told: set[str], what: str) -> None:
+        if what not in told:
+            told.add(what)
+            self.say(what)
 
     def refuse_lost(self) -> None:
         """Raise :class:`LeaseLostError` when there is a successor. Asked before every commit."""

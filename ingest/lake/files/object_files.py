@@ -8,28 +8,37 @@ is taken. Not every server that speaks S3 looks at that condition, so each lake 
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import obstore
+from deltalake import DeltaTable
 from obstore import exceptions as failed
 from obstore.store import from_url
 
 from ingest.model.errors import Exit, IngestError
+from ingest.model.location import in_object_store
 
-_ATTEMPT = "ingest-attempt"
-"""What each conditional put says of itself: whose it was is told by that when its answer was lost."""
-_TRIES = 3
-_CLIENT: Any = {"timeout": "10s", "connect_timeout": "5s"}
-_RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
-"""A lease expires after 12 seconds without a sign: who cannot reach its lake that long is not waited for."""
-
+_ATTEMPT = "ingestattempt"
+"""What each conditional put says of itself: whose it was is told by that when its answer was lost. Letters alone: Azure takes no other names."""
+_TRIES = 4
+_PAUSE = 0.2
+"""Seconds."""
+_SMALL: Any = {"timeout": "10s", "connect_timeout": "5s"}
+_SMALL_RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+"""Of small files. A lease expires after 12 seconds without a sign: who cannot reach its lake that long is not waited for."""
+_LARGE: Any = {"timeout": "900s", "connect_timeout": "5s"}
+_LARGE_RETRY: Any = {"max_retries": 10, "retry_timeout": timedelta(minutes=15)}
+"""Of data files, of which several come at once over whatever line there is: a time for the whole of one."""
 _PART = 8 * 2**20
 _NONE = (failed.NotFoundError, FileNotFoundError)
+_DENIED = (failed.PermissionDeniedError, failed.UnauthenticatedError)
 
 
 class LakeAwayError(IngestError):
@@ -56,6 +65,7 @@ class LakeDeniedError(IngestError):
             means="Nothing is lost; the batch in hand comes again.",
             remedy="correct the keys (`lake.storage` in the pipeline file), or what they may do in that bucket: list, read, "
             "write and delete.",
+            may_pass=True,  # keys are changed, and clocks set right, while a job runs
         )
 
 
@@ -64,11 +74,18 @@ class ObjectFiles:
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
+        self._store = self._opened(_SMALL, _SMALL_RETRY)
+
+    @cached_property
+    def _for_data(self) -> Any:
+        return self._opened(_LARGE, _LARGE_RETRY)
+
+    def _opened(self, client: Any, retry: Any) -> Any:
         # Named here, since options of the client take the place of all that the environment says of it.
         in_clear = os.environ.get("AWS_ALLOW_HTTP", "") == "true"
+        options: Any = {**client, "allow_http": in_clear}
         with _said(self._root):
-            client: Any = {**_CLIENT, "allow_http": in_clear}
-            self._store: Any = from_url(self._root, client_options=client, retry_config=_RETRY)
+            return from_url(self._root, client_options=options, retry_config=retry)
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
@@ -98,17 +115,16 @@ class ObjectFiles:
 
     def fetch(self, name: str, to: Path) -> None:
         """Into a file of this machine's. Raises ``FileNotFoundError`` where there is none."""
-        with _said(self._root), to.open("wb") as file:
-            try:
-                for part in obstore.get(self._store, name).stream(min_chunk_size=_PART):
-                    file.write(part)
-            except _NONE:
-                raise FileNotFoundError(f"{self._root}/{name}") from None
+        with _said(self._root), suppress(*_NONE), to.open("wb") as file:
+            for part in obstore.get(self._for_data, name).stream(min_chunk_size=_PART):
+                file.write(part)
+            return
+        raise FileNotFoundError(f"{self._root}/{name}")
 
     def put(self, file: Path, name: str) -> None:
         """A file of this machine's, under a name of its own; a large one in parts, of which none is seen before all are there."""
         with _said(self._root):
-            obstore.put(self._store, name, file)
+            obstore.put(self._for_data, name, file)
 
     def remove(self, name: str) -> None:
         """One file; nothing happens when it is not there."""
@@ -122,36 +138,34 @@ class ObjectFiles:
             obstore.put(self._store, name, text.encode())
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file that must not exist; False when it does.
+        """Write a file that must not exist; False when it does, and is another's.
 
-        Where the answer of a put is lost, the file itself tells whether it was made, and by whom: taking one's own for another's
-        would leave a lease that nobody holds.
+        Where the answer of a put is lost, the file itself tells whether it was made, and by whom: who takes one's own for another's
+        removes the data of a commit that is there. A store also refuses a put beside one that is under way (409 of Amazon's): then
+        there is no file yet, and nobody is known to have made it.
         """
         attempt = uuid.uuid4().hex
         for left in reversed(range(_TRIES)):
             try:
-                self._create(name, text, attempt)
-            except failed.AlreadyExistsError:
-                return self._attempt_of(name) == attempt
-            except failed.GenericError as failure:
+                obstore.put(
+                    self._store, name, text.encode(), mode="create", attributes={_ATTEMPT: attempt}
+                )
+            except _DENIED as failure:
+                raise LakeDeniedError(self._root, _first_line(failure)) from None
+            except (*_NONE, failed.BaseError, NotImplementedError) as failure:
                 made = self._attempt_of(name)
                 if made is not None:
                     return made == attempt
                 if not left:
                     raise LakeAwayError(self._root, _first_line(failure)) from None
+                time.sleep(_PAUSE)
             else:
                 return True
         raise AssertionError("unreachable")
 
-    def _create(self, name: str, text: str, attempt: str) -> None:
-        try:
-            obstore.put(
-                self._store, name, text.encode(), mode="create", attributes={_ATTEMPT: attempt}
-            )
-        except (failed.PermissionDeniedError, failed.UnauthenticatedError) as failure:
-            raise LakeDeniedError(self._root, _first_line(failure)) from None
-        except _NONE as failure:
-            raise LakeAwayError(self._root, _first_line(failure)) from None
+    def tells(self, name: str) -> bool:
+        """Whether the store keeps whose put a file was."""
+        return bool(self._attempt_of(name))
 
     def _attempt_of(self, name: str) -> str | None:
         """Of who made the file; None where there is none."""
@@ -167,9 +181,8 @@ class ObjectFiles:
         """Remove a file or a whole folder; nothing happens when it is not there."""
         with _said(self._root):
             below = [one["path"] for part in obstore.list(self._store, f"{name}/") for one in part]
-            for path in (*below, name):
-                with suppress(*_NONE):
-                    obstore.delete(self._store, path)
+        for path in (*below, name):
+            self.remove(path)
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder; empty when there is no such folder."""
@@ -186,15 +199,19 @@ def refuse_unfit(lake: str) -> None:
     files, probe = ObjectFiles(lake), f"_ingest/probe-{uuid.uuid4().hex[:8]}"
     try:
         files.create(probe, "one")
-        twice = files.create(probe, "two")
+        twice, told = files.create(probe, "two"), files.tells(probe)
     finally:
         with suppress(IngestError):
             files.delete(probe)
-    if twice:
+    if twice or not told:
+        why = (
+            "lets two writers make one file: it does not look at a put's condition (`If-None-Match`)"
+            if twice
+            else "does not keep what a put says of itself (`x-amz-meta-…`), so nobody can tell whose a file is when an answer was lost"
+        )
         raise IngestError(
             "E-LAKE-UNSAFE",
-            f"The object store of the lake {lake} lets two writers make one file: it does not look at a put's condition "
-            "(`If-None-Match`).",
+            f"The object store of the lake {lake} {why}.",
             means="Two jobs could each hold the lake and undo each other's commits; nothing was started.",
             remedy="use a store that has conditional writes (Amazon S3, Google Cloud Storage, Azure, MinIO, Ceph from Reef on), or a "
             "newer version of this one.",
@@ -205,14 +222,31 @@ def refuse_unfit(lake: str) -> None:
 def _said(root: str) -> Iterator[None]:
     try:
         yield
-    except (failed.PermissionDeniedError, failed.UnauthenticatedError) as failure:
+    except _DENIED as failure:
         raise LakeDeniedError(root, _first_line(failure)) from None
-    except _NONE:
-        raise
-    except (failed.BaseError, ValueError) as failure:
+    except (*_NONE, failed.BaseError, ValueError, NotImplementedError) as failure:
         raise LakeAwayError(root, _first_line(failure)) from None
 
 
 def _first_line(failure: Exception) -> str:
     """What a store says first; behind it stands what only its makers read."""
     return str(failure).strip().splitlines()[0].rstrip(". ")
+
+
+@contextmanager
+def asked(place: str) -> Iterator[None]:
+    """Of delta-rs, about a table at a path or URI: a store that does not answer is an ``OSError`` without a number to it. Raises
+    :class:`LakeAwayError`.
+    """
+    try:
+        yield
+    except OSError as failure:
+        if failure.errno is not None or not in_object_store(place):
+            raise
+        raise LakeAwayError(place, _first_line(failure)) from None
+
+
+def opened(place: str, version: int | None = None) -> DeltaTable:
+    """A table by delta-rs. Raises its ``TableNotFoundError`` and ``DeltaError``, and :class:`LakeAwayError`."""
+    with asked(place):
+        return DeltaTable(place, version=version)

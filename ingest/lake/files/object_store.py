@@ -13,6 +13,25 @@ from ingest.config.lake_settings import Lake
 from ingest.model.location import is_s3
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_REGION, _ENDPOINT, _IN_CLEAR = "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"
+_OTHERS = (
+    *(
+        "AWS_ENDPOINT",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+        "AWS_SKIP_SIGNATURE",
+    ),
+    *(
+        "AWS_CONDITIONAL_PUT",
+        "AWS_COPY_IF_NOT_EXISTS",
+        "AWS_S3_LOCKING_PROVIDER",
+        "AWS_S3_ALLOW_UNSAFE_RENAME",
+    ),
+    *("AWS_BUCKET", "AWS_BUCKET_NAME", "AWS_S3_EXPRESS"),
+)
+"""Names by which one of those who go there would find another store than the others, or leave conditions out: the pipeline file alone
+says where the lake is.
+"""
 
 
 def lend(lake: Lake) -> None:
@@ -22,10 +41,12 @@ def lend(lake: Lake) -> None:
     if not is_s3(lake.path):
         return
     storage = lake.storage
-    os.environ["AWS_REGION"] = storage.region
+    for name in (*_OTHERS, _ENDPOINT, _IN_CLEAR):
+        os.environ.pop(name, None)
+    os.environ[_REGION] = region(lake)
     if storage.endpoint is not None:
-        os.environ["AWS_ENDPOINT_URL"] = storage.endpoint
-        os.environ["AWS_ALLOW_HTTP"] = str(storage.endpoint.startswith("http:")).lower()
+        os.environ[_ENDPOINT] = storage.endpoint
+        os.environ[_IN_CLEAR] = str(storage.endpoint.startswith("http:")).lower()
     if storage.access_key is None:
         return
     said = (storage.access_key, storage.secret_key, storage.session_token)
@@ -37,6 +58,12 @@ def lend(lake: Lake) -> None:
             os.environ[name] = key.read(of, f"lake.storage.{setting}").get_secret_value()
 
 
+def region(lake: Lake) -> str:
+    """As the file says, else as the machine does."""
+    said = lake.storage.region, os.environ.get(_REGION), os.environ.get("AWS_DEFAULT_REGION")
+    return next(filter(None, said), "us-east-1")
+
+
 def spark_settings(lake: Lake) -> dict[str, str]:
     """What Spark needs to know of such a lake, without its keys."""
     if not is_s3(lake.path):
@@ -45,7 +72,7 @@ def spark_settings(lake: Lake) -> dict[str, str]:
     found = {
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
-        f"{s3a}.endpoint.region": storage.region,
+        f"{s3a}.endpoint.region": region(lake),
     }
     if storage.endpoint is not None:
         found |= {

@@ -26,6 +26,9 @@ from ingest.model.location import delta_rs_place, local_folder
 
 LOG = "_delta_log"
 
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+"""The latter where a file lies in the place of a table's folder."""
+
 
 class TableFiles(Protocol):
     """``name``: below the table. ``paths``: of data files and deletion vectors, encoded as the log has them."""
@@ -108,7 +111,7 @@ class LocalTable:
         """As it is now."""
         try:
             return (self.folder / name).read_bytes()
-        except FileNotFoundError:
+        except _ABSENT:
             return None
 
     def source(self, name: str) -> Path | io.BytesIO | None:
@@ -120,7 +123,7 @@ class LocalTable:
         """Its inode, and when it was written."""
         try:
             found = os.stat(f"{self.folder}/{name}")  # noqa: PTH116 - asked several times a commit, and twice as fast as Path's
-        except FileNotFoundError:
+        except _ABSENT:
             return None
         return found.st_ino, found.st_mtime_ns
 
@@ -128,7 +131,7 @@ class LocalTable:
         """By the disk's clock."""
         try:
             return (self.folder / name).stat().st_mtime
-        except FileNotFoundError:
+        except _ABSENT:
             return None
 
     def log(self) -> list[str]:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_sql import queried
+from ingest.lake.files.object_files import asked, opened
 from ingest.lake.manifest.part_rows import Fold
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
@@ -82,9 +83,10 @@ class Ledger:
             now = time.monotonic()
             if self._table is None or now - self._looked > _FOLLOWED:
                 self._newest = None  # whatever became of the manifest meanwhile
-                self._table = DeltaTable(self._path)
+                self._table = opened(self._path)
             else:
-                self._table.update_incremental()
+                with asked(self._path):
+                    self._table.update_incremental()
             self._looked = now
         except TableNotFoundError:
             return None

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_sql import queried
+from ingest.lake.files.object_files import opened
 from ingest.model.names import quarantine_path, quoted_for_delta_rs
 from ingest.model.topics import TableId
 
@@ -33,7 +33,7 @@ class Waiting:
 def waiting_list(lake: str) -> list[Waiting]:
     """All of it, in order of table and reason; empty where nothing waits."""
     try:
-        table = DeltaTable(quarantine_path(lake))
+        table = opened(quarantine_path(lake))
     except TableNotFoundError:
         return []
     groups = queried(
@@ -66,7 +66,7 @@ class Record:
 def records(lake: str, *, dropped: bool = False) -> list[Record]:
     """All that wait, or all that a person gave up, in Kafka's order; without keys and values."""
     try:
-        table = DeltaTable(quarantine_path(lake))
+        table = opened(quarantine_path(lake))
     except TableNotFoundError:
         return []
     listed = ", ".join(map(quoted_for_delta_rs, _PLACED))
@@ -82,7 +82,7 @@ def with_bytes(lake: str, found: Sequence[Record]) -> list[Record]:
         return []
     offsets = ", ".join(str(one.offset) for one in found)
     rows = queried(
-        DeltaTable(quarantine_path(lake)),
+        opened(quarantine_path(lake)),
         'SELECT topic, "partition", "offset", "key", "value" FROM rows '
         f'WHERE "offset" IN ({offsets})',
     )

@@ -1,10 +1,14 @@
 """What a pipeline file says of secured servers and of object stores, and what it is refused for."""
 
+import os
+
 import pytest
 import yaml
 
 from ingest.config import pipeline_file
+from ingest.config.connection_settings import Password
 from ingest.kafka import client_settings
+from ingest.lake.files import object_store
 from ingest.model.errors import IngestError
 from ingest.source import connector
 from tests.unit.config.test_pipeline_file import GOOD, refusal
@@ -45,12 +49,18 @@ def test_each_client_gets_kafka_s_security_in_its_own_words(secured):
     }
 
 
-def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(secured):
+def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(
+    secured, monkeypatch
+):
+    with pytest.raises(IngestError) as refused:  # between quotes in the worker, as it stands
+        connector.desired(secured)
+    assert refused.value.code == "E-CONFIG-PASSWORD"
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter2")
     said = connector.desired(secured)
     logins = [value for name, value in said.items() if name.endswith("sasl.jaas.config")]
     assert len(logins) == 3
     assert all('password="${env:KAFKA_PASSWORD}"' in one for one in logins)
-    assert 'p"a' not in str(said)
+    assert "hunter2" not in str(said)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,38 @@ def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(
         ("kafka", {"properties": {"isolation.level": "read_uncommitted"}}, "not to be changed"),
         ("kafka", {"properties": {"sasl.password": "hunter2"}}, "secret in clear"),
         ("kafka", {"security": SECURITY, "properties": {"ssl.ca.location": "/x"}}, "says again"),
+        ("kafka", {"properties": {"metadata.broker.list": "other:9"}}, "not to be changed"),
+        (
+            "kafka",
+            {"properties": {"enable.ssl.certificate.verification": "false"}},
+            "from whom they come",
+        ),
+        ("kafka", {"properties": {"sasl.oauthbearer.client.secret": "hunter2"}}, "secret in clear"),
+        ("kafka", {"security": {**SECURITY, "ca": ""}}, "is empty"),
+        ("connect", {"url": "http://ingest:hunter2@connect:8083"}, "out of the URL"),
+        ("connect", {"url": "http://connect:port"}, "port"),
+        ("connect", {"password_reference": "hunter2"}, "never the password itself"),
+        ("connect", {"files": {"kafka_ca": "ca.pem"}}, "a path from the root"),
+        ("connect", {"settings": {"errors.tolerance": "all"}}, "not to be changed"),
+        ("connect", {"settings": {"driver.tinyInt1isBit": "true"}}, "not to be changed"),
+        ("connect", {"settings": {"schema.history.internal": "x.Memory"}}, "not to be changed"),
+        (
+            "connect",
+            {"settings": {"producer.override.security.protocol": "PLAINTEXT"}},
+            "not to be changed",
+        ),
+        (
+            "connect",
+            {
+                "settings": {
+                    "signal.consumer.sasl.jaas.config": 'x username="${env:U}" password="hunter2";'
+                }
+            },
+            "how the worker reads it",
+        ),
+        ("source", {"mysql": "mysql://u@h:1/?sslMode=VERIFY_CA"}, "behind a `?`"),
+        ("lake", {"path": "s3a://AKIA:hunter2@b/l"}, "out of the URI"),
+        ("lake", {"path": "s3a://b/l#1"}, "not the same place"),
         ("connect", {"user": "x"}, "both `user` and `password`"),
         ("connect", {"user": "x", "password": {"env": "X"}}, "needs `https://`"),
         ("connect", {"settings": {"time.precision.mode": "connect"}}, "not to be changed"),
@@ -92,7 +134,13 @@ def test_what_would_send_in_clear_or_change_what_is_read_is_refused(section, sai
 
 
 def test_settings_that_change_neither_meaning_nor_order_are_the_user_s_own():
-    settings = {"max.batch.size": "20", "producer.override.max.request.size": "2000000"}
+    settings = {
+        "max.batch.size": "20",
+        "producer.override.max.request.size": "2000000",
+        "snapshot.fetch.size": "100",
+        "topic.creation.default.replication.factor": "3",
+        "snapshot.mode": "initial",  # as it is anyhow
+    }
     said = connector.desired(pipeline_file.parse(with_("connect", settings=settings)))
     assert settings.items() <= said.items()
 
@@ -107,3 +155,54 @@ def test_debezium_is_not_left_to_believe_whoever_answers():
     said = connector.desired(pipeline_file.parse(yaml.safe_dump(text)))
     assert said["database.ssl.mode"] == "verify_ca"
     assert said["database.ssl.truststore"] == "/pki/mysql.p12"
+
+
+def test_what_the_file_says_of_tls_cannot_be_switched_off_below_it():
+    text = yaml.safe_load(with_("source", tls={"ca": "/pki/ca.pem"}))
+    text["connect"]["files"] = {"mysql_truststore": "/pki/mysql.p12"}
+    text["connect"]["settings"] = {"database.ssl.mode": "disabled"}
+    said = connector.desired(pipeline_file.parse(yaml.safe_dump(text)))
+    assert said["database.ssl.mode"] == "verify_identity"
+
+
+def test_a_password_that_a_worker_would_read_otherwise_is_refused(tmp_path):
+    file = tmp_path / "mysql"
+    file.write_text("hunter2\n")
+    text = yaml.safe_load(GOOD)
+    text["source"]["password"] = {"file": str(file)}
+    with pytest.raises(IngestError) as refused:
+        connector.desired(pipeline_file.parse(yaml.safe_dump(text)))
+    assert "ends with a line feed" in str(refused.value)
+    file.write_text("hunter2")
+    assert connector.desired(pipeline_file.parse(yaml.safe_dump(text)))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", None])
+def test_a_password_that_cannot_be_read_is_said_without_its_bytes(tmp_path, content):
+    file = tmp_path / "secret" if content else "~no-such-user/secret"
+    if content:
+        file.write_bytes(content)
+    with pytest.raises(IngestError) as refused:
+        Password.model_validate({"file": str(file)}).read()
+    assert refused.value.code == "E-CONFIG-PASSWORD"
+    assert "xff" not in str(refused.value)
+
+
+def test_one_place_says_where_a_store_is_whatever_the_machine_says(monkeypatch):
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_CONDITIONAL_PUT"):
+        monkeypatch.setenv(name, "http://elsewhere")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    lake = pipeline_file.parse(with_("lake", path="s3a://b/l")).lake
+    object_store.lend(lake)
+    left = [name for name in os.environ if "elsewhere" in os.environ[name]]
+    assert (left, os.environ["AWS_REGION"]) == ([], "eu-central-1")
+    assert (
+        object_store.spark_settings(lake)["spark.hadoop.fs.s3a.endpoint.region"] == "eu-central-1"
+    )
+
+
+def test_what_spark_commits_by_and_where_stays_as_the_lake_says():
+    for conf in ("spark.delta.logStore.s3a.impl", "spark.hadoop.fs.s3a.secret.key"):
+        said = refusal(with_("lake", path="s3a://b/l") + f"spark: {{conf: {{{conf}: hunter2}}}}\n")
+        assert conf in said
+        assert "hunter2" not in said

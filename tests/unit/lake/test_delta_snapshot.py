@@ -139,3 +139,8 @@ def test_the_range_of_a_file_may_be_wider_than_the_type_of_the_rows(tmp_path):
     stats = {"minValues": {"id": 0}, "maxValues": {"id": 2**40}}
     state.files["f"] = LiveFile({"path": "f", "stats": json.dumps(stats)})
     assert state.reached_by(pa.table({"id": pa.array([7], pa.int8())}), ("id",))
+
+
+def test_a_file_in_the_place_of_a_table_s_folder_is_no_table(tmp_path):
+    (tmp_path / "t").write_text("a file")
+    assert not delta_log.is_begun(tmp_path / "t")

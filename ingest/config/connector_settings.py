@@ -1,0 +1,52 @@
+"""Which of a connector's settings a pipeline file may add. Pure.
+
+Closed are those on which depends what a change means, which changes come, in which order, and whether each comes once: values that are
+equal to ours may be named all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+REFERENCE = re.compile(r"\$\{[^{}:]+:[^{}]+\}")
+"""As a worker reads a secret: ``${dir:/folder:file}``, ``${env:NAME}``, ``${file:/file:key}``."""
+
+_CLOSED = re.compile(
+    r"name|connector\.class|tasks\.max|topic\..*|read\.only|transforms.*|predicates.*|converters|post\.processors.*"
+    r"|(key|value|header)\.converter.*|.*\.handling\.mode|.*\.adjustment\.mode|time\.precision\.mode|enable\.time\.adjuster"
+    r"|skipped\.operations|tombstones\.on\.delete|include\.schema\.changes|sourceinfo\..*|table\..*|column\..*|message\.key\.columns"
+    r"|gtid\..*|signal\.enabled\.channels|signal\.kafka\..*|notification\..*|provide\.transaction\.metadata|errors\.tolerance"
+    r"|exactly\.once\.support|transaction\.boundary.*|offsets\.storage\..*|(database|driver|snapshot|schema\.history\.internal)(\..*)?"
+    r"|(producer|consumer|admin)\.override\..*|.*bootstrap\.servers"
+)
+_OPEN = re.compile(
+    r"topic\.creation\.default\.(replication\.factor|retention\.(ms|bytes)|max\.message\.bytes|compression\.type|segment\..*|min\.insync\.replicas)"
+    r"|topic\.cache\.size|signal\.poll\.interval\.ms|database\.ssl\.(key|trust)store(\.password)?|database\.ssl\.mode|database\.query\.timeout\.ms"
+    r"|driver\.(connectTimeout|socketTimeout|tcpKeepAlive)|snapshot\.(fetch\.size|max\.threads|delay\.ms|lock\.timeout\.ms)"
+    r"|snapshot\.select\.statement\.overrides.*|snapshot\.tables\.order\.by\.row\.count"
+    r"|schema\.history\.internal\.(kafka\.(recovery\..*|query\.timeout\.ms|create\.timeout\.ms)|(producer|consumer)\.(?!.*bootstrap).*)"
+    r"|producer\.override\.(max\.request\.size|buffer\.memory|linger\.ms|batch\.size|compression\.type|max\.block\.ms)"
+    r"|producer\.override\.(delivery|request)\.timeout\.ms"
+)
+_SECRET = re.compile(r"(?i).*(password|passphrase|secret|jaas\.config|keystore\.key)$")
+_IN_LOGIN = re.compile(r'(?i)password\s*=\s*"([^"]*)"')
+
+
+def refusal(name: str, value: str, ours: Mapping[str, str]) -> str | None:
+    """Why a setting cannot be taken; None where it can. ``ours``: as the connector has them without the file."""
+    closed = _CLOSED.fullmatch(name) and not _OPEN.fullmatch(name)
+    if closed and ours.get(name) != value:
+        return f"`{name}` is what the meaning, the order or the number of changes depends on, and not to be changed"
+    if _SECRET.fullmatch(name) and not _is_referred(name, value):
+        return f"`{name}` would stand in Connect's answers; say how the worker reads it, such as `${{dir:/folder:file}}`"
+    if name == "database.ssl.truststore" and not value:
+        return f"`{name}` is empty"
+    return None
+
+
+def _is_referred(name: str, value: str) -> bool:
+    if not name.endswith("jaas.config"):
+        return REFERENCE.fullmatch(value) is not None
+    said = _IN_LOGIN.findall(value)
+    return bool(said) and all(REFERENCE.fullmatch(one) for one in said)
