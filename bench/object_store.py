@@ -10,7 +10,6 @@ anywhere, by deletion vectors; ``recent``: the newest thousand keys, whose file 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bench import result_file
 from tests.support import s3
 from tests.support.direct_lake import DirectLake
 from tests.support.remote_lake import RemoteLake
@@ -73,7 +73,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--changes", type=int, default=1_000)
-    options.add_argument("--json", type=Path, help="where to write the results")
+    result_file.asks_for_json(options)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measured(Path(folder), given.rounds, given.changes)
@@ -82,8 +82,7 @@ def main() -> None:
         print(
             f"{how:7} local {local * 1000:6.0f} ms   object store {remote * 1000:6.0f} ms   {remote / local:.2f} x"
         )
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1))
+    result_file.write(given, "object_store", took=found)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
     soak = os.environ.get("INGEST_SPARK_HISTORIES") or os.environ.get("INGEST_MUTANTS")
     conf = {} if soak else CONF
     created = spark_session.create(
-        "tests", master="local[2]", driver_memory="2g", conf=conf, log=log
+        # Of what its thousands of queries leave behind, 2 GB were full once, and Java did nothing but look for room.
+        "tests",
+        master="local[2]",
+        driver_memory="3g",
+        conf=conf,
+        log=log,
     )
     yield created
     created.stop()

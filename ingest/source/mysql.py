@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest.config.source_settings import Source, Tls
+from ingest.config.source_settings import Source
 from ingest.model.errors import THE_EMBEDDED_ONE, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.position import file_number
@@ -20,6 +19,7 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.definition_differences import Told
 from ingest.schema.mysql_types import Column
 from ingest.schema.snapshot_select import OwnSelect
+from ingest.source import mysql_certificates
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -37,7 +37,7 @@ class Reached:
 def connected(source: Source, **options: Any) -> Iterator[Cursor]:
     """A cursor in UTC with autocommit. Raises :class:`IngestError` with the server's reason."""
     if source.tls is not None:
-        _refuse_unreadable_certificates(source.tls)
+        mysql_certificates.refuse_unreadable(source.tls)
     try:
         connection = pymysql.connect(
             host=source.host,
@@ -62,24 +62,6 @@ def connected(source: Source, **options: Any) -> Iterator[Cursor]:
         raise
     finally:
         connection.close()
-
-
-def _refuse_unreadable_certificates(tls: Tls) -> None:
-    """What would otherwise look like a server that is away; and a key with a password would ask for it on the terminal."""
-    setting = "ca"
-    try:
-        context = ssl.create_default_context(cafile=tls.ca)
-        if tls.certificate is not None:
-            setting = "certificate` and `key"
-            context.load_cert_chain(tls.certificate, tls.key, password=lambda: b"")
-    except (OSError, ValueError) as failure:
-        why = getattr(failure, "reason", None) or getattr(failure, "strerror", None) or failure
-        raise IngestError(
-            "E-MYSQL-CERTIFICATE",
-            f"What `{setting}` below `source.tls` names cannot be used: {str(why).rstrip('.')}.",
-            means="Nothing was asked of MySQL.",
-            remedy="correct the path; the files are in PEM, a key without a password.",
-        ) from None
 
 
 LOST = (1053, 2006, 2013, 2055)

@@ -43,6 +43,7 @@ def equal(cli, file):
     return "EQUAL" in went(cli("audit", str(file), "--wait", "60")).stdout
 
 
+@pytest.mark.long
 def test_a_lake_in_an_object_store_is_equal_to_its_source(cli, mysql, pipeline):
     file = str(pipeline)
     went(cli.once(pipeline))

@@ -60,6 +60,7 @@ def restart(lab, policies):
     return lab.start()
 
 
+@pytest.mark.long
 def test_each_table_does_with_ddl_what_its_policy_says_and_the_others_go_on(lab):
     lab.sql(*STATEMENTS)
     until_applied(lab)

@@ -158,6 +158,7 @@ def test_a_group_without_rows_is_no_group_and_what_is_not_told_is_null(spark, tm
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_the_log_cannot_tell_as_changes_is_computed_from_the_tables(spark, tmp_path, logged):
     shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
     shop.flow.run()
@@ -210,6 +211,7 @@ def test_a_query_whose_changes_cannot_be_told_apart_is_computed_whole_and_is_rig
     assert query.totals_of(load("f", shop.flow.pipeline.flows["f"])).why_whole.startswith(why)
 
 
+@pytest.mark.long
 def test_a_changed_query_is_computed_anew_and_nothing_is_refused(spark, tmp_path, logged):
     shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
     shop.flow.run()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_snapshot import TableState
-from ingest.lake.files.storage import LocalFiles
+from ingest.lake.files.table_files import of
 from tests.support.direct_lake import DirectLake
 from tests.support.mutants import Mutant
 
@@ -258,7 +258,7 @@ def test_a_key_whose_name_is_another_column_s_name_in_the_files_is_found(tmp_pat
 
 def _ascii(table, version, actions):
     text = "".join(json.dumps(action) + "\n" for action in actions)
-    return LocalFiles(str(table)).create(delta_log.commit_name(version), text)
+    return of(table).create(delta_log.commit_name(version), text)
 
 
 def _untouched(add, *_):

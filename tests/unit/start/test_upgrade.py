@@ -10,6 +10,7 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.spark_table import Description
 from ingest.lake.files.storage import LocalFiles
+from ingest.lake.files.table_files import LocalTable
 from ingest.model.names import upgrade_path
 from ingest.start import lake_format
 from ingest.start.lake_format import FORMAT
@@ -43,7 +44,7 @@ def test_corrected_files_keep_their_deleted_rows_and_change_no_data():
     schema = {"type": "struct", "fields": fields}
     held = (file("wrong", **{"col-1": (1, 2)}), file("right", n=(1, 2)))
     files = {one.path: one for one in held}
-    state = TableState(Path(), 3, files, {"schemaString": json.dumps(schema)})
+    state = TableState(LocalTable(Path()), 3, files, {"schemaString": json.dumps(schema)})
     (found,) = corrected(state)
     add = found["add"]
     assert (add["path"], add["dataChange"], add["partitionValues"]) == ("wrong", False, {})
