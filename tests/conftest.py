@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
 
 from ingest.job import spark_session
 from ingest.local import redis as local_redis
@@ -53,6 +55,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory):
     )
     yield created
     created.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_kept_by_spark() -> Iterator[None]:
+    """What a file's tests have cached and not given back, as those whose batch dies, and what Python holds of Spark's in rings."""
+    yield
+    if (session := SparkSession.getActiveSession()) is not None:
+        gc.collect()
+        session.catalog.clearCache()
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Literal
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from ingest.config import connector_settings
 from ingest.config.connection_settings import LOOPBACK, BesideFile, Password
-from ingest.config.resources import resource
 from ingest.config.table_settings import Settings
 
 _OURS = re.compile(
@@ -134,14 +131,6 @@ class WorkersFiles(Settings):
         return value
 
 
-@cache
-def _template() -> dict[str, str]:
-    found: dict[str, str] = yaml.safe_load(
-        resource("connect", "mysql-connector.yaml").read_text(encoding="utf-8")
-    )
-    return found
-
-
 class Connect(Settings):
     """The Kafka Connect cluster that runs Debezium."""
 
@@ -196,7 +185,7 @@ class Connect(Settings):
     @classmethod
     def _leaves_ours_alone(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
-            if why := connector_settings.refusal(name, text, _template()):
+            if why := connector_settings.refusal(name, text):
                 raise ValueError(why)
         return value
 

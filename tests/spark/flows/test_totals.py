@@ -118,7 +118,9 @@ class Shop:
         return many
 
 
-@pytest.mark.parametrize("totals", [SUMS, ODD], ids=["sums", "odd"])
+@pytest.mark.parametrize(
+    "totals", [pytest.param(SUMS, marks=pytest.mark.long), ODD], ids=["sums", "odd"]
+)
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 12))]
 )

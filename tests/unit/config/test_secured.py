@@ -5,7 +5,7 @@ import os
 import pytest
 import yaml
 
-from ingest.config import pipeline_file
+from ingest.config import connector_settings, pipeline_file
 from ingest.config.connection_settings import Password
 from ingest.kafka import client_settings
 from ingest.lake.files import object_store
@@ -143,6 +143,10 @@ def test_settings_that_change_neither_meaning_nor_order_are_the_user_s_own():
     }
     said = connector.desired(pipeline_file.parse(with_("connect", settings=settings)))
     assert settings.items() <= said.items()
+
+
+def test_what_may_be_named_since_it_is_ours_is_as_the_connector_has_it():
+    assert connector_settings.OURS.items() <= connector.desired(pipeline_file.parse(GOOD)).items()
 
 
 def test_debezium_is_not_left_to_believe_whoever_answers():
