@@ -27,6 +27,11 @@ class Storage(Settings):
         None, description="Where the token of a key that expires is."
     )
 
+    @property
+    def in_clear(self) -> bool:
+        """Whether what is sent there is not encrypted, as on this machine alone."""
+        return self.endpoint is not None and urlsplit(self.endpoint).scheme == "http"
+
     @field_validator("endpoint")
     @classmethod
     def _hides_what_it_sends(cls, value: str | None) -> str | None:

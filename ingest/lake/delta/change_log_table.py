@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from delta.tables import DeltaTable
-from deltalake import DeltaTable as DeltaLake
 from deltalake import Schema
 from pyspark.sql.types import StructType
 
@@ -13,6 +12,7 @@ from ingest.lake.delta import schema_commit
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_features import LOCAL_TIMES, with_feature
+from ingest.lake.files.object_files import made
 from ingest.model.topics import TableId
 from ingest.schema.change_log import COLUMNS_PROPERTY, LOG_PROPERTY, STATISTICS, LogColumns
 
@@ -21,13 +21,7 @@ def create(log: SparkTable, of: TableId, columns: LogColumns) -> None:
     """An empty one, of a source's table. Where delta-rs finds it without Spark, as ``SparkTable.create``."""
     properties = {LOG_PROPERTY: str(of), **STATISTICS, **columns.properties}
     if log.place is not None:
-        DeltaLake.create(
-            log.place,
-            Schema.from_json(json.dumps(columns.schema)),
-            mode="ignore",
-            configuration=properties,
-            raise_if_key_not_exists=False,
-        )
+        made(log.place, Schema.from_json(json.dumps(columns.schema)), properties)
     else:
         builder = DeltaTable.createIfNotExists(log.session).location(log.path)
         builder = builder.addColumns(StructType.fromJson(columns.schema))

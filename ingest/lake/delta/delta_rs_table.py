@@ -323,9 +323,8 @@ class DeltaRsTable:
             table = opened(self.at.place)
             with asked(self.at.place):
                 table.create_checkpoint()
-            if self.at.local:
-                lasting_commits.make_lasting(self.at.folder, table.version())
-            with asked(self.at.place):
+                if self.at.local:
+                    lasting_commits.make_lasting(self.at.folder, table.version())
                 table.cleanup_metadata()
             self._checkpoints = due
 

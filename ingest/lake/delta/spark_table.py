@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 from delta.tables import DeltaTable
-from deltalake import DeltaTable as DeltaLake
 from deltalake import Schema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,8 +19,9 @@ from ingest.lake.delta import lasting_commits, read_back, schema_commit, statist
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
 from ingest.lake.files import table_files
-from ingest.lake.files.object_files import asked, opened
+from ingest.lake.files.object_files import made, opened
 from ingest.lake.files.storage import Storage
+from ingest.lake.files.table_files import TableFiles
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
@@ -113,10 +114,15 @@ class SparkTable:
         """One of the table's properties."""
         return self._metadata()[1].get(name)
 
+    @cached_property
+    def _files(self) -> TableFiles | None:
+        """Opened once: in an object store that is a client with connections of its own."""
+        return table_files.at(self.path)
+
     def exists(self) -> bool:
         """True when there is a Delta table at the path."""
-        if (files := table_files.at(self.path)) is not None:
-            return is_begun(files)
+        if self._files is not None:
+            return is_begun(self._files)
         return bool(DeltaTable.isDeltaTable(self.session, self.path))
 
     def create(
@@ -135,14 +141,7 @@ class SparkTable:
         mapped = any(needs_mapping(column.name) for column in version.columns)
         if self.place is not None and not mapped:
             columns = struct_json([(name, type_json(type_)) for name, type_ in types.items()])
-            with asked(self.place):
-                DeltaLake.create(
-                    self.place,
-                    Schema.from_json(json.dumps(columns)),
-                    mode="ignore",
-                    configuration=properties,
-                    raise_if_key_not_exists=False,
-                )
+            made(self.place, Schema.from_json(json.dumps(columns)), properties)
             self.make_lasting(0)
             return
         builder = DeltaTable.createIfNotExists(self.session).location(self.path)

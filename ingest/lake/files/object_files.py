@@ -10,20 +10,22 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import obstore
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from obstore import exceptions as failed
 from obstore.store import from_url
 
 from ingest.model.errors import Exit, IngestError
 from ingest.model.location import in_object_store
+
+_T = TypeVar("_T")
 
 _ATTEMPT = "ingestattempt"
 """What each conditional put says of itself: whose it was is told by that when its answer was lost. Letters alone: Azure takes no other names."""
@@ -94,23 +96,22 @@ class ObjectFiles:
 
     def content(self, name: str) -> bytes | None:
         """Its bytes."""
-        with _said(self._root), suppress(*_NONE):
-            return bytes(obstore.get(self._store, name).bytes())
-        return None
+        return self._answer(lambda: bytes(obstore.get(self._store, name).bytes()))
 
     def seen(self, name: str) -> tuple[object, ...] | None:
         """What tells it from another file of that name; None where there is none."""
-        found = self._head(name)
+        found = self._answer(lambda: obstore.head(self._store, name))
         return None if found is None else (found["e_tag"], found["last_modified"])
 
     def written(self, name: str) -> float | None:
         """When, in seconds since 1970; None where there is none."""
-        found = self._head(name)
+        found = self._answer(lambda: obstore.head(self._store, name))
         return None if found is None else float(found["last_modified"].timestamp())
 
-    def _head(self, name: str) -> Any:
+    def _answer(self, ask: Callable[[], _T]) -> _T | None:
+        """The store's, about one file; None where there is none."""
         with _said(self._root), suppress(*_NONE):
-            return obstore.head(self._store, name)
+            return ask()
         return None
 
     def fetch(self, name: str, to: Path) -> None:
@@ -128,8 +129,7 @@ class ObjectFiles:
 
     def remove(self, name: str) -> None:
         """One file; nothing happens when it is not there."""
-        with _said(self._root), suppress(*_NONE):
-            obstore.delete(self._store, name)
+        self._answer(lambda: obstore.delete(self._store, name))
 
     def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write a file whole, replacing what was there."""
@@ -169,13 +169,8 @@ class ObjectFiles:
 
     def _attempt_of(self, name: str) -> str | None:
         """Of who made the file; None where there is none."""
-        found = self._get(name)
+        found = self._answer(lambda: obstore.get(self._store, name))
         return None if found is None else str(found.attributes.get(_ATTEMPT, ""))
-
-    def _get(self, name: str) -> Any:
-        with _said(self._root), suppress(*_NONE):
-            return obstore.get(self._store, name)
-        return None
 
     def delete(self, name: str) -> None:
         """Remove a file or a whole folder; nothing happens when it is not there."""
@@ -246,7 +241,19 @@ def asked(place: str) -> Iterator[None]:
         raise LakeAwayError(place, _first_line(failure)) from None
 
 
-def opened(place: str, version: int | None = None) -> DeltaTable:
+def opened(place: str) -> DeltaTable:
     """A table by delta-rs. Raises its ``TableNotFoundError`` and ``DeltaError``, and :class:`LakeAwayError`."""
     with asked(place):
-        return DeltaTable(place, version=version)
+        return DeltaTable(place)
+
+
+def made(place: str, schema: Schema, properties: dict[str, str] | None = None) -> None:
+    """An empty table by delta-rs, unless there is one. Raises as :func:`opened` does."""
+    with asked(place):
+        DeltaTable.create(
+            place,
+            schema,
+            mode="ignore",
+            configuration=properties,
+            raise_if_key_not_exists=False,
+        )

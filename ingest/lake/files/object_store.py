@@ -7,7 +7,6 @@ starts: a setting of Spark's would stand in the JVM's command line.
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 from ingest.config.lake_settings import Lake
 from ingest.model.location import is_s3
@@ -15,19 +14,17 @@ from ingest.model.location import is_s3
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _REGION, _ENDPOINT, _IN_CLEAR = "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"
 _OTHERS = (
-    *(
-        "AWS_ENDPOINT",
-        "AWS_ENDPOINT_URL_S3",
-        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
-        "AWS_SKIP_SIGNATURE",
-    ),
-    *(
-        "AWS_CONDITIONAL_PUT",
-        "AWS_COPY_IF_NOT_EXISTS",
-        "AWS_S3_LOCKING_PROVIDER",
-        "AWS_S3_ALLOW_UNSAFE_RENAME",
-    ),
-    *("AWS_BUCKET", "AWS_BUCKET_NAME", "AWS_S3_EXPRESS"),
+    "AWS_ENDPOINT",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_CONDITIONAL_PUT",
+    "AWS_COPY_IF_NOT_EXISTS",
+    "AWS_S3_LOCKING_PROVIDER",
+    "AWS_S3_ALLOW_UNSAFE_RENAME",
+    "AWS_BUCKET",
+    "AWS_BUCKET_NAME",
+    "AWS_S3_EXPRESS",
 )
 """Names by which one of those who go there would find another store than the others, or leave conditions out: the pipeline file alone
 says where the lake is.
@@ -46,7 +43,7 @@ def lend(lake: Lake) -> None:
     os.environ[_REGION] = region(lake)
     if storage.endpoint is not None:
         os.environ[_ENDPOINT] = storage.endpoint
-        os.environ[_IN_CLEAR] = str(storage.endpoint.startswith("http:")).lower()
+        os.environ[_IN_CLEAR] = str(storage.in_clear).lower()
     if storage.access_key is None:
         return
     said = (storage.access_key, storage.secret_key, storage.session_token)
@@ -78,8 +75,6 @@ def spark_settings(lake: Lake) -> dict[str, str]:
         found |= {
             f"{s3a}.endpoint": storage.endpoint,
             f"{s3a}.path.style.access": "true",
-            f"{s3a}.connection.ssl.enabled": str(
-                urlsplit(storage.endpoint).scheme == "https"
-            ).lower(),
+            f"{s3a}.connection.ssl.enabled": str(not storage.in_clear).lower(),
         }
     return found

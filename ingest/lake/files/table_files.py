@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -225,11 +225,9 @@ class RemoteTable:
         """In the store, whatever the cache has."""
         return self._files.seen(unquote(path)) is not None
 
-    @contextmanager
-    def kept(self, paths: Iterable[str]) -> Iterator[None]:
+    def kept(self, paths: Iterable[str]) -> AbstractContextManager[None]:
         """Fetched, those that are not here."""
-        with self.cache.kept(self.place, [unquote(path) for path in paths], self._files.fetch):
-            yield
+        return self.cache.kept(self.place, [unquote(path) for path in paths], self._files.fetch)
 
     def bring(self, made: Path, paths: Sequence[str]) -> None:
         """Put there, and kept in the cache, as the next commit works on them most likely."""

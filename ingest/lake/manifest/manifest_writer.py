@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from deltalake import ColumnProperties, DeltaTable, Schema, WriterProperties
+from deltalake import ColumnProperties, Schema, WriterProperties
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -20,6 +20,7 @@ from ingest.lake.delta import column_commits
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, unread
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files.object_files import made
 from ingest.lake.manifest import part_rows
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.manifest.part_rows import Last
@@ -81,7 +82,7 @@ class Publisher:
         direct = self._direct
         if not self._table.exists():
             schema = Schema.from_json(_schema().json())
-            DeltaTable.create(direct.at.place, schema, mode="ignore")
+            made(direct.at.place, schema)
             self._table.make_lasting(0)
 
         def append() -> None:
