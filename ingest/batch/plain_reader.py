@@ -17,7 +17,7 @@ from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.task_reader import TaskReader
 from ingest.changes.row_images import RowSchema
-from ingest.kafka.lane import LaneFacts, lane
+from ingest.kafka.lane import LaneFacts, lane, stays
 from ingest.model import reasons
 from ingest.model.manifest import Entry, Place
 from ingest.model.position import Position
@@ -36,7 +36,7 @@ class PlainReader:
         self._job = job
         self._pipeline = job.pipeline
         self._layouts: dict[TableId, Layouts] = {}
-        self._tasks = TaskReader(job.log, job.epochs, job.pool, job.collects)
+        self._tasks = TaskReader(job.log, job.epochs, job.pool)
         self._odd = OddRecords()
 
     def read(
@@ -92,13 +92,15 @@ class PlainReader:
         for topic in self._unreadable(request.aside, previous) & layouts.keys():
             others[topic] = reasons.UNREADABLE_COLUMN.of()
             del layouts[topic]
-        in_driver, note = self._lane(request, plain) == "driver", request.note
+        facts, note = self._lane_facts(request, plain), request.note
+        in_driver = lane(facts) == "driver"
         befores = self._befores(request, layouts, folds=not in_driver)
         asked = PlainRequest(note.batch_id, note.ranges, befores, others, self._odd, request.most)
         if in_driver:
             read, others = arrow_reader.read(job.log, asked, job.epochs, job.pool)
         else:
-            read, others = self._tasks.read(job.session, asked)
+            collects = job.collects and not stays(facts)
+            read, others = self._tasks.read(job.session, asked, collects=collects)
         fits = {
             table
             for table, found in read.facts.items()
@@ -132,10 +134,10 @@ class PlainReader:
             )
         return found
 
-    def _lane(self, request: ReadRequest, topics: set[str]) -> str:
+    def _lane_facts(self, request: ReadRequest, topics: set[str]) -> LaneFacts:
         ranges = request.note.ranges.items()
         records = sum(end - start for (topic, _), (start, end) in ranges if topic in topics)
-        return lane(LaneFacts.of(self._pipeline, records, request.expected))
+        return LaneFacts.of(self._pipeline, records, request.expected)
 
     def _unreadable(self, aside: Spans, previous: Entry | None) -> set[str]:
         """Topics in which changes may still come that cannot be read."""

@@ -53,20 +53,21 @@ _NOWHERE = pa.table({})
 
 @dataclass
 class TaskReader:
-    """Reads for one job. ``collects``: whether rows are wanted in the driver, where delta-rs merges them."""
+    """Reads for one job."""
 
     log: Log
     epochs: Sequence[Epoch]
     pool: Executor
-    collects: bool
     _kept: list[DataFrame] = field(default_factory=list)
 
-    def read(self, session: SparkSession, request: PlainRequest) -> tuple[Reading, dict[str, str]]:
-        """As ``arrow_reader.read`` has it."""
+    def read(
+        self, session: SparkSession, request: PlainRequest, *, collects: bool
+    ) -> tuple[Reading, dict[str, str]]:
+        """As ``arrow_reader.read`` has it. ``collects``: whether rows are wanted in the driver, where delta-rs merges them."""
         gathered = request.gathered()
         if not request.wanted:
             return Reading(), gathered.others
-        job = self._job(session, request)
+        job = self._job(session, request, collects=collects)
         frame = _frame(session, job)
         if job.keeps:
             frame = keep(frame)
@@ -89,7 +90,8 @@ class TaskReader:
             # Where reading ended may hang on what Kafka gave when, and of a share that is read twice Spark may use either. So what
             # the batch has by now is read once more, to its end.
             self.release()
-            read, others = self.read(session, request.again(gathered.others, cut))
+            again = request.again(gathered.others, cut)
+            read, others = self.read(session, again, collects=collects)
             return replace(read, cut=cut), others
         facts = gathered.facts()
         rows: Mapping[TableId, Any]
@@ -107,12 +109,12 @@ class TaskReader:
             free(frame)
         self._kept = []
 
-    def _job(self, session: SparkSession, request: PlainRequest) -> TaskJob:
+    def _job(self, session: SparkSession, request: PlainRequest, *, collects: bool) -> TaskJob:
         wanted = request.wanted
         source = self.log.source(wanted, request.keyed)
         cores = session.sparkContext.defaultParallelism
         of = partial(TaskJob, request.batch, source, request.befores, self.epochs)
-        if not self.collects:  # it goes to Spark's disk, and has no limit (``TaskJob.keeps``)
+        if not collects:  # it goes to Spark's disk, and has no limit (``TaskJob.keeps``)
             return of(shared(wanted, cores), None, keeps=True)
         limit = MAX_BYTES if request.most is None else request.most
         shares = shared(wanted, cores, limit // PIECE)

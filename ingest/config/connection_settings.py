@@ -173,13 +173,28 @@ class Connection(Settings):
             user=unquote(parts.username or ""),
             password=password,
             database=database,
-            ca=self.ca,
+            ca=self._certificates(name),
             tls=parts.scheme == "rediss" or self.ca is not None,
         )
 
+    def _certificates(self, name: str) -> str | None:
+        if self.ca is None:
+            return None
+        try:
+            return Path(self.ca).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as failure:
+            why = failure.strerror if isinstance(failure, OSError) else "it is no text in PEM"
+            raise IngestError(
+                "E-CONFIG-CA",
+                f"{self.ca}, by which the certificate of `{name}` is checked, cannot be read: {why}.",
+                remedy=f"correct `connections.{name}.ca` in the pipeline file.",
+            ) from None
+
 
 class Server(Settings):
-    """A connection as a client needs it; goes to Spark's tasks. The password does not show in its ``repr``. ``database``: of Redis its number."""
+    """A connection as a client needs it; goes to Spark's tasks, on whichever machine. The password does not show in its ``repr``.
+    ``database``: of Redis its number; ``ca``: the certificates themselves.
+    """
 
     kind: Kind
     name: str

@@ -164,6 +164,10 @@ class Pipeline(Settings):
                 raise ValueError(
                     f"spark.conf: `{name}` would stand in the JVM's command line; use `lake.storage`"
                 )
+        if "spark.authenticate.secret" in self.spark.conf:
+            raise ValueError(
+                "spark.conf: `spark.authenticate.secret` would stand in the JVM's command line; use `spark.secret`"
+            )
         for name in self.spark.conf if in_object_store(self.lake.path) else ():
             if name.startswith(("spark.delta.logStore.", "spark.hadoop.fs.s3a.endpoint")):
                 raise ValueError(

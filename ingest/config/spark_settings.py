@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from ingest.config.connection_settings import LOOPBACK, Password
 from ingest.config.table_settings import Settings
 
 Lane = Literal["auto", "spark", "driver", "columns"]
@@ -56,4 +59,57 @@ class Spark(Settings):
     jars: tuple[str, ...] = Field(
         (), description="Further jar files, beside ours, for the driver and a cluster's executors."
     )
+    secret: Password | None = Field(
+        None,
+        description="What a standalone cluster's master, workers and jobs know one another by (`spark.authenticate.secret` there). YARN and "
+        "Kubernetes make one for each job.",
+    )
+    python: str | None = Field(
+        None,
+        min_length=1,
+        description="The Python of a cluster's machines; else `python3.X`, as the job's own is.",
+    )
+    packages: Literal["shipped", "installed"] = Field(
+        "shipped",
+        description="`shipped`: the job brings to a cluster's machines what its tasks import. `installed`: it is there.",
+    )
+    ship: tuple[str, ...] = Field(
+        (),
+        description="Further packages that go there, as they are installed here: such as flows of yours import in tasks.",
+    )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether tasks run on other machines than the driver."""
+        return not self.master.startswith("local")
+
+    @property
+    def masters(self) -> list[tuple[str, int]]:
+        """Hosts and ports of a standalone cluster's masters, one of which leads; of Kubernetes its server's. YARN's are in Hadoop's files."""
+        kind, _, rest = self.master.partition("://")
+        if kind not in ("spark", "k8s"):
+            return []
+        usual = 7077 if kind == "spark" else 443
+        places = [urlsplit(f"//{one.rpartition('//')[2]}") for one in rest.split(",")]
+        return [(one.hostname or "", one.port or usual) for one in places]
+
+    @model_validator(mode="after")
+    def _is_known_to_its_cluster(self) -> Spark:
+        if not re.fullmatch(
+            r"local(-cluster)?(\[.*\])?|yarn|spark://[^/\s]+|k8s://\S+", self.master
+        ):
+            raise ValueError(
+                "`master` is local[N], spark://host:port[,host:port…], yarn, or k8s://https://host:port"
+            )
+        if self.secret is not None and not self.master.startswith("spark://"):
+            raise ValueError("`secret` is of a standalone cluster: `master: spark://host:port`")
+        decided = self.secret is not None or "spark.authenticate" in self.conf
+        away = any(host not in LOOPBACK for host, _ in self.masters)
+        if self.master.startswith("spark://") and away and not decided:
+            raise ValueError(
+                "a cluster beyond this machine needs `secret`, which its master and workers know, too: without it rows and keys go "
+                "there in clear, and whoever reaches the driver's port can run code in it. Where the network keeps others out, say "
+                "so: `conf: {spark.authenticate: 'false'}`"
+            )
+        return self

@@ -120,12 +120,10 @@ def history(log: DataFrame, key: Sequence[str]) -> DataFrame:
 def _of_mysql(session: SparkSession, pipeline: Pipeline, given: FlowInput) -> DataFrame:
     """By JDBC. The password is not among what Spark shows of a plan."""
     name = given.connection or ""
-    server = pipeline.connections[name].server(name)
+    ca, server = pipeline.connections[name].ca, pipeline.connections[name].server(name)
     tls = "VERIFY_IDENTITY" if server.tls else "PREFERRED"
     said = f"?connectionTimeZone=UTC&sslMode={tls}" + (
-        f"&trustCertificateKeyStoreUrl=file:{server.ca}&trustCertificateKeyStoreType=PEM"
-        if server.ca
-        else ""
+        f"&trustCertificateKeyStoreUrl=file:{ca}&trustCertificateKeyStoreType=PEM" if ca else ""
     )
     return (
         session.read.format("jdbc")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,7 +23,7 @@ def connect(server: Server) -> pymysql.Connection[Cursor]:
     """A connection that cuts and rounds off nothing, in UTC. Raises :class:`IngestError` where there is none to be had."""
     tls: dict[str, Any] = {}
     if server.tls:
-        tls = {"ssl_ca": server.ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
+        tls = {"ssl": ssl.create_default_context(cadata=server.ca)}
     try:
         connection: pymysql.Connection[Cursor] = pymysql.connect(
             host=server.host,

@@ -119,7 +119,7 @@ def client(server: Server) -> redis.Redis:
 
     place = os.getpid(), server
     if place not in _open:
-        tls: dict[str, Any] = {"ssl": True, "ssl_ca_certs": server.ca} if server.tls else {}
+        tls: dict[str, Any] = {"ssl": True, "ssl_ca_data": server.ca} if server.tls else {}
         _open[place] = redis.Redis(
             host=server.host,
             port=server.port,

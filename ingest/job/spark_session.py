@@ -7,24 +7,27 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
+from ingest.job import cluster
 from ingest.kafka import client_settings
 from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
+from ingest.model.errors import IngestError
 from ingest.model.location import is_local, is_s3
 
 DEFAULTS = {
@@ -58,9 +61,13 @@ DEFAULTS = {
     "spark.sql.sources.default": "delta",
     # Text in a mirror is the source's own, so nothing is trimmed or padded on the way.
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+}
+
+ON_ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+"""Nobody else calls the driver there; on a cluster executors do (``cluster.settings``)."""
 
 REDACTION = "spark.sql.redaction.options.regex"
 
@@ -115,6 +122,9 @@ thousand methods a few hundred times each; compiling them takes more than they s
 100 changes to each of ten tables, warm, 12, not 14; a thousand changes into a million rows the same (`bench.merges`).
 """
 
+_JOINED = frozenset({"spark.archives"})
+"""Settings of which a user's own are among ours already."""
+
 _TRIES = 4
 """Of a task: what ``spark.task.maxFailures`` is on a cluster, and does not change on one machine."""
 
@@ -128,9 +138,11 @@ def create(
     log: Path,
     more: Sequence[str] = (),
     of_user: Sequence[str] = (),
+    private: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> SparkSession:
     """Start Spark. Everything that the JVM prints goes to ``log``, nothing to the terminal. ``more``: groups of artefacts that it needs beside its
-    own; ``of_user``: further jar files.
+    own; ``of_user``: further jar files; ``private``: settings that stand in no command line; ``python``: of the executors.
     """
     jars = [*artefacts.jars("spark"), resource("connect", "log-store.jar")]
     jars += [path for name in more for path in artefacts.jars(name)]
@@ -138,14 +150,17 @@ def create(
     local = master.startswith("local")
     log.parent.mkdir(parents=True, exist_ok=True)
     os.environ["JAVA_HOME"] = str(spark_java_home())
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    address = "127.0.0.1" if local else conf.get("spark.driver.bindAddress")
+    if address:
+        os.environ["SPARK_LOCAL_IP"] = address
+    os.environ["PYSPARK_PYTHON"] = python
     # A Java that writes the command line of the one that counts: 0.10 of its 0.29 CPU seconds less.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # Table names keep their letters in folder names; under the C locale Java would mangle them.
     os.environ["LC_ALL"] = "C.UTF-8"
     options = {
         **DEFAULTS,
+        **(ON_ONE_MACHINE if local else {}),
         **log_store(conf),
         "spark.driver.memory": driver_memory,
         # On the driver's own class path they need no copy for local executors.
@@ -165,7 +180,7 @@ def create(
     builder = SparkSession.builder.appName(name).master(trying_again(master))
     for key, value in options.items():
         builder = builder.config(key, value)
-    with _stderr_into(log), _ctrl_c_kept():
+    with _stderr_into(log), _ctrl_c_kept(), _told_privately(private or {}):
         return builder.getOrCreate()
 
 
@@ -193,26 +208,74 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     flows = FLOWS if pipeline.flows else {}
     store = object_store.spark_settings(pipeline.lake)
     hidden = {REDACTION: client_settings.HIDDEN} if pipeline.kafka.security else {}
-    return {**local, **store, **hidden, **flows, **(SHORT if short else {}), **pipeline.spark.conf}
+    away = cluster.settings(pipeline.spark)
+    ours = {**local, **away, **store, **hidden, **flows, **(SHORT if short else {})}
+    return {**ours, **pipeline.spark.conf, **{name: ours[name] for name in _JOINED & ours.keys()}}
 
 
 def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> SparkSession:
     """The session of a pipeline's job. ``short``: as :func:`settings` has it."""
     spark = pipeline.spark
-    return create(
-        f"ingest-{pipeline.name}",
-        master=spark.master,
-        driver_memory=spark.driver_memory,
-        conf=settings(pipeline, short=short),
-        log=log,
-        more=_groups(pipeline),
-        of_user=spark.jars,
-    )
+    away: dict[str, str] = {"python": cluster.python(spark)} if spark.on_cluster else {}
+    try:
+        session = create(
+            f"ingest-{pipeline.name}",
+            master=spark.master,
+            driver_memory=spark.driver_memory,
+            conf=settings(pipeline, short=short),
+            log=log,
+            more=_groups(pipeline),
+            of_user=spark.jars,
+            private=cluster.private_settings(spark),
+            **away,
+        )
+    except (Py4JError, PySparkException) as failure:
+        if not spark.on_cluster or _has_ended():
+            raise
+        raise cluster.not_taken(spark.master, failure, log) from failure
+    if spark.on_cluster:
+        try:
+            cluster.await_executor(session)
+        except IngestError:
+            end(session)
+            raise
+    return session
 
 
 def _groups(pipeline: Pipeline) -> list[str]:
     jdbc = ["jdbc"] if any(one.reads_mysql for one in pipeline.flows.values()) else []
     return [*jdbc, *(["s3"] if is_s3(pipeline.lake.path) else [])]
+
+
+@contextmanager
+def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
+    """By a file of this user's alone, for as long as the JVM takes to read it: a setting of a builder's stands in a command line, which all users
+    of a machine see, and the environment goes on to whatever is started.
+    """
+    if not settings:
+        yield
+        return
+    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700
+        file = Path(folder, "spark.properties")
+        lines = (f"{name}={_property(text)}\n" for name, text in settings.items())
+        file.write_text("".join(lines), encoding="ascii")
+        # Else such a file would take the place of the machine's spark-defaults.conf.
+        said = f"--properties-file {file} --load-spark-defaults"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{said} {before or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["PYSPARK_SUBMIT_ARGS"]
+            else:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = before
+
+
+def _property(text: str) -> str:
+    """As ``java.util.Properties`` reads it back."""
+    units = text.encode("utf-16-be").hex(" ", 2).split()
+    return "".join(f"\\u{unit}" for unit in units)
 
 
 @contextmanager
@@ -251,20 +314,33 @@ _ENDS_WITHIN = 5.0
 
 
 def has_died(failure: BaseException) -> bool:
-    """True when the JVM, a child process of ours, is gone, of which ``failure`` may be the first sign: its connections close a
+    """True when the JVM, a child process of ours, is gone, or Spark in it has ended, of which ``failure`` may be the first sign: its connections close a
     moment before it can be seen to have ended.
     """
     if isinstance(failure, PySparkRuntimeError) and "JAVA_GATEWAY_EXITED" in str(failure):
         return True  # it has not even come to listen
     lost = isinstance(failure, _LOST) and not isinstance(failure, Py4JJavaError)
-    process = getattr(SparkContext._gateway, "proc", None)
-    if process is None:
+    if getattr(SparkContext._gateway, "proc", None) is None:
         return lost  # it was about to be heard for the first time
+    return _has_ended(_ENDS_WITHIN if lost else 0) or is_stopped()
+
+
+def _has_ended(within: float = 0) -> bool:
+    """Whether the JVM, a child process of ours, is gone."""
+    process = getattr(SparkContext._gateway, "proc", None)
     try:
-        process.wait(_ENDS_WITHIN if lost else 0)
+        return process is not None and process.wait(within) is not None
     except subprocess.TimeoutExpired:
         return False
-    return True
+
+
+def is_stopped() -> bool:
+    """Whether a session that we have not ended is over, as where the cluster's master has removed the application."""
+    context = SparkContext._active_spark_context
+    try:
+        return context is not None and bool(context._jsc.sc().isStopped())
+    except Py4JError:
+        return False
 
 
 def end(session: SparkSession | None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from ingest.batch.parts import StaleCheckpointError
-from ingest.job.spark_session import has_died
+from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
@@ -145,7 +145,15 @@ def _mended_by_deciding(failure: BaseException) -> Reason | None:
 
 
 def spark_died(log: Path) -> IngestError:
-    """The JVM is gone, and nothing can be begun anew inside this process."""
+    """The JVM is gone, or Spark in it, and nothing can be begun anew inside this process."""
+    if is_stopped():
+        return IngestError(
+            "E-SPARK-STOPPED",
+            "Spark has ended in the middle of the run: the cluster has removed the application, or lost it.",
+            means="The batch in hand was not published; the next run finishes it.",
+            remedy=f"run again; a service manager does so by itself. {log} and the master's page say why.",
+            exit_code=Exit.FAILED,
+        )
     return IngestError(
         "E-SPARK-DIED",
         "Spark's process has ended by itself, most often because its memory did not suffice.",

@@ -21,6 +21,7 @@ from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
+from ingest.job import cluster
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
@@ -93,6 +94,8 @@ class Streaming:
     def stream(self, *, from_beginning: bool) -> Again | None:
         """Decide, mend, stream; returns why it ended, unless it was to end."""
         self.applied = 0
+        if self.pipeline.spark.on_cluster:
+            cluster.await_executor(self.spark)
         checkpoint = Storage(self.spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
@@ -265,8 +268,13 @@ class Streaming:
     def watch(self, query: StreamingQuery, guard: StreamGuard, batches: Batches) -> Again | None:
         """Until the query ends; returns why, unless it was to end."""
         seen, clock = -1, WallClock()
+        presence = cluster.Presence(self.spark) if self.pipeline.spark.on_cluster else None
         try:
             while not query.awaitTermination(1):
+                if presence and (lost := presence.lost()):
+                    guard.failure = lost
+                    self.spark.sparkContext.cancelAllJobs()
+                    break
                 self.committer.refuse_lost()
                 clock.refuse_set_back()
                 self.supervisor.look()

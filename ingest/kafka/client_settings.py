@@ -2,9 +2,13 @@
 
 The two know other names for the same, and librdkafka refuses Java's. A connector's settings stand in Connect's REST answers, so
 they name where the worker finds the password; Spark's go to its consumers alone, which log a login as ``[hidden]``.
+Certificates go to our clients and Spark's as they are, not by a path, since tasks run on other machines, too.
 """
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 from ingest.config.connection_settings import Password
 from ingest.config.kafka_settings import Kafka, Security
@@ -24,6 +28,11 @@ _LOGIN = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+_CERTIFICATE, _KEY = (
+    re.compile(rf"-----BEGIN {kind}-----.*?-----END {kind}-----", re.DOTALL)
+    for kind in ("CERTIFICATE", "(?:[A-Z]+ )?PRIVATE KEY")
+)
+
 _OF_PASSWORD = ("Kafka's password", "kafka.security.password")
 
 HIDDEN = "(?i)url|sasl[.]jaas[.]config|ssl[.]keystore[.]key|password"
@@ -41,20 +50,28 @@ def of_librdkafka(kafka: Kafka) -> dict[str, str]:
         found["sasl.username"] = security.user or ""
         found["sasl.password"] = _password(security)
     if security.ca:
-        found["ssl.ca.location"] = security.ca
+        found["ssl.ca.pem"] = _pem(security.ca, "ca", _CERTIFICATE)
     if security.keystore:
-        found["ssl.certificate.location"] = security.keystore
-        found["ssl.key.location"] = security.keystore
+        found["ssl.certificate.pem"] = _pem(security.keystore, "keystore", _CERTIFICATE)
+        found["ssl.key.pem"] = _pem(security.keystore, "keystore", _KEY)
     return found
 
 
 def of_java(kafka: Kafka) -> dict[str, str]:
-    """For clients in this machine's JVM. Raises as :func:`of_librdkafka` does."""
-    if kafka.security is None:
+    """For Spark's clients, in the driver's JVM and the executors'. Raises as :func:`of_librdkafka` does."""
+    security = kafka.security
+    if security is None:
         return {}
-    secret = _password(kafka.security) if kafka.security.by_sasl else ""
-    escaped = secret.replace("\\", "\\\\").replace('"', '\\"')
-    return _java(kafka.security, escaped, kafka.security.ca, kafka.security.keystore)
+    secret = _password(security) if security.by_sasl else ""
+    found = _login(security, secret.replace("\\", "\\\\").replace('"', '\\"'))
+    if security.ca:
+        found["ssl.truststore.type"] = "PEM"
+        found["ssl.truststore.certificates"] = _pem(security.ca, "ca", _CERTIFICATE)
+    if security.keystore:
+        found["ssl.keystore.type"] = "PEM"
+        found["ssl.keystore.key"] = _pem(security.keystore, "keystore", _KEY)
+        found["ssl.keystore.certificate.chain"] = _pem(security.keystore, "keystore", _CERTIFICATE)
+    return found
 
 
 def of_debezium(pipeline: Pipeline) -> dict[str, str]:
@@ -68,26 +85,41 @@ def of_debezium(pipeline: Pipeline) -> dict[str, str]:
         security.password.refuse_other_to_worker(*_OF_PASSWORD)
         _refuse_unreferable(_password(security))
     files = connect.files
-    said = _java(
-        security,
-        reference or "",
-        files.kafka_ca or security.ca,
-        files.kafka_keystore or security.keystore,
-    )
+    said = _login(security, reference or "")
+    if ca := files.kafka_ca or security.ca:
+        said |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
+    if keystore := files.kafka_keystore or security.keystore:
+        said |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}
     return {f"{prefix}{name}": value for prefix in _OF_DEBEZIUM for name, value in said.items()}
 
 
-def _java(security: Security, secret: str, ca: str | None, keystore: str | None) -> dict[str, str]:
+def _login(security: Security, secret: str) -> dict[str, str]:
+    """Without certificates. ``secret``: as it stands between quotes."""
     found: dict[str, str] = {"security.protocol": security.protocol}
     if security.by_sasl:
         user = (security.user or "").replace("\\", "\\\\").replace('"', '\\"')
         login = f'{_LOGIN[security.mechanism]} required username="{user}" password="{secret}";'
         found |= {"sasl.mechanism": security.mechanism, "sasl.jaas.config": login}
-    if ca:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": ca}
-    if keystore:
-        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}
     return found
+
+
+def _pem(path: str, setting: str, kind: re.Pattern[str]) -> str:
+    """What a file has of one kind. Raises :class:`IngestError` where it has none."""
+    try:
+        found = kind.findall(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as failure:
+        why = failure.strerror if isinstance(failure, OSError) else "it is no text"
+    else:
+        if found:
+            return "".join(f"{block}\n" for block in found)
+        why = "it lacks a private key, or a certificate, in PEM"
+    raise IngestError(
+        "E-KAFKA-CERTIFICATE",
+        f"{path}, which `kafka.security.{setting}` names, cannot be used: {why}.",
+        means="Nothing was started.",
+        remedy="correct it; such a file holds blocks that begin with `-----BEGIN CERTIFICATE-----`, and of `keystore` one that begins "
+        "with `-----BEGIN PRIVATE KEY-----`.",
+    )
 
 
 def _password(security: Security) -> str:

@@ -29,13 +29,18 @@ class LaneFacts:
     most_records: int
     most_bytes: int
 
+    @property
+    def small(self) -> bool:
+        """As much as the driver takes."""
+        return self.records <= self.most_records and self.bytes <= self.most_bytes
+
     @classmethod
     def of(cls, pipeline: Pipeline, records: int, size: int) -> LaneFacts:
         """Of a batch of so many records, whose rows have so many bytes."""
         spark = pipeline.spark
         return cls(
             spark.lane,
-            one_machine=spark.master.startswith("local") and within_reach(pipeline.lake.path),
+            one_machine=not spark.on_cluster and within_reach(pipeline.lake.path),
             state=pipeline.dedup.keeps_state,
             records=records,
             bytes=size,
@@ -48,5 +53,11 @@ def lane(facts: LaneFacts) -> Literal["spark", "driver"]:
     """The driver's only where all is on one machine, the batch is small, and Spark has no state to look at."""
     if facts.wanted in ("spark", "driver"):
         return facts.wanted
-    small = facts.records <= facts.most_records and facts.bytes <= facts.most_bytes
-    return "driver" if facts.one_machine and small and not facts.state else "spark"
+    return "driver" if facts.one_machine and facts.small and not facts.state else "spark"
+
+
+def stays(facts: LaneFacts) -> bool:
+    """Whether rows that Spark's tasks read stay with them until Spark merges them: on a cluster, so that the driver's part of a batch does not
+    grow with it. What is small comes to the driver, where delta-rs commits it sooner.
+    """
+    return not facts.one_machine and not facts.small

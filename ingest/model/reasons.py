@@ -333,6 +333,9 @@ OUT_OF_REACH = Reason(
 )
 UNKNOWN_FEATURE = Reason("delta-rs does not write {features}", _SLOWER)
 FLOAT_KEY = Reason("a key column is a floating-point number", _SLOWER)
+WITH_TASKS = Reason(
+    "its changes are with the cluster's tasks, and more than the driver takes", _SAME
+)
 LARGE_BATCH = Reason("{size} MiB of changes in one batch", _SAME)
 LARGE_WITHOUT_KEY = Reason("it has no key, and a batch brings many changes", _SAME)
 LARGE_TABLE = Reason("the table has {size} GiB", _SAME)
@@ -348,8 +351,8 @@ COULD_NOT = Reason(
     "report it with these words, which may hold values of rows",
 )
 MERGED_BY = (
-    *(ASKED_FOR, FITS, MARKED, OUT_OF_REACH, UNKNOWN_FEATURE, FLOAT_KEY, LARGE_BATCH),
-    *(LARGE_WITHOUT_KEY, LARGE_TABLE, TAKEN_AGAIN, NOT_THERE, COULD_NOT),
+    *(ASKED_FOR, FITS, MARKED, OUT_OF_REACH, UNKNOWN_FEATURE, FLOAT_KEY, WITH_TASKS),
+    *(LARGE_BATCH, LARGE_WITHOUT_KEY, LARGE_TABLE, TAKEN_AGAIN, NOT_THERE, COULD_NOT),
 )
 
 # Why Spark's columns read a table's changes and not Arrow. Other words than these are the decoder's: what of a record it

@@ -44,6 +44,8 @@ def refusal(facts: MergeFacts) -> str | None:
         return reasons.TAKEN_AGAIN.of()
     if facts.wanted != "auto":
         return None
+    if facts.stays:
+        return reasons.WITH_TASKS.of()
     if facts.bytes_of_changes > MAX_BYTES:
         return reasons.LARGE_BATCH.of(size=f"{facts.bytes_of_changes / 2**20:,.0f}")
     if not facts.key and facts.bytes_of_changes > MAX_BYTES_WITHOUT_KEY:

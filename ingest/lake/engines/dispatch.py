@@ -68,6 +68,7 @@ class Merging:
             bytes_of_changes=merge.source.bytes,
             key=tuple(merge.key.values()),
             replaces=bool(merge.replaces),
+            stays=merge.source.pieces is not None,
         )
         looks = (engine.look for engine in self._engines.values())
         return reduce(lambda facts, look: look(merge.table, facts), looks, known)

@@ -21,7 +21,7 @@ from ingest.schema.evolution import Profile
 class MergeFacts:
     """One table's MERGE in one batch. ``wanted``, ``profile``: as the pipeline file says. ``reachable``: by delta-rs.
     ``bytes_of_changes``: as ``MergeSource`` has them. ``key``: Delta types of the key, empty for a table without one. ``table_rows``: as
-    its files say. ``replaces``: whether rows of before go in the same commit.
+    its files say. ``replaces``: whether rows of before go in the same commit. ``stays``: the changes are with Spark's tasks.
     """
 
     wanted: Wanted
@@ -33,6 +33,7 @@ class MergeFacts:
     key: tuple[str, ...] = ()
     table_rows: int = 0
     replaces: bool = False
+    stays: bool = False
 
 
 @dataclass(frozen=True)
