@@ -258,7 +258,7 @@ def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with tempfile.TemporaryDirectory() as folder:  # mode 0700
         file = Path(folder, "spark.properties")
-        lines = (f"{name}={_property(text)}\n" for name, text in settings.items())
+        lines = (f"{name}={as_property(text)}\n" for name, text in settings.items())
         file.write_text("".join(lines), encoding="ascii")
         # Else such a file would take the place of the machine's spark-defaults.conf.
         said = f"--properties-file {file} --load-spark-defaults"
@@ -272,7 +272,7 @@ def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
-def _property(text: str) -> str:
+def as_property(text: str) -> str:
     """As ``java.util.Properties`` reads it back."""
     units = text.encode("utf-16-be").hex(" ", 2).split()
     return "".join(f"\\u{unit}" for unit in units)

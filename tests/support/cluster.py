@@ -23,6 +23,7 @@ import httpx
 import psutil
 import pyspark
 
+from ingest.job.spark_session import as_property
 from ingest.local import process
 from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary, spark_java_home
@@ -104,11 +105,11 @@ class Cluster:
     def start(self) -> None:
         for folder in ("secrets", "logs", "work", "room"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
-        secret = secrets.token_urlsafe(24)
+        secret = f"{secrets.token_urlsafe(24)} =#\\:!ä\U0001f600"
         write_secret(self.secret, secret)
         write_secret(
             self.home / "secrets" / "spark.properties",
-            f"spark.authenticate=true\nspark.authenticate.secret={secret}\nspark.network.crypto.enabled=true\n"
+            f"spark.authenticate=true\nspark.authenticate.secret={as_property(secret)}\nspark.network.crypto.enabled=true\n"
             "spark.network.crypto.cipher=AES/GCM/NoPadding\nspark.master.rest.enabled=false\n"
             f"spark.deploy.recoveryMode=FILESYSTEM\nspark.deploy.recoveryDirectory={self.home}/recovery\n",
         )

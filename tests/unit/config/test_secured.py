@@ -14,27 +14,34 @@ from ingest.source import connector
 from tests.unit.config.test_pipeline_file import GOOD, refusal
 
 SECURITY = {"user": 'in"gest', "password": {"env": "KAFKA_PASSWORD"}, "ca": "/pki/ca.pem"}
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
 
 
 def with_(section, **said):
     text = yaml.safe_load(GOOD)
-    text[section] = {**text[section], **said}
+    text[section] = {**text.get(section, {}), **said}
     return yaml.safe_dump(text)
 
 
 @pytest.fixture
-def secured(monkeypatch):
+def secured(monkeypatch, tmp_path):
     monkeypatch.setenv("KAFKA_PASSWORD", 'p"a\\ss')
-    return pipeline_file.parse(with_("kafka", security=SECURITY))
+    (tmp_path / "ca.pem").write_text(f"# ours\n{CERTIFICATE}{CERTIFICATE}")
+    (tmp_path / "client.pem").write_text(f"{CERTIFICATE}{KEY}")
+    files = {"ca": str(tmp_path / "ca.pem"), "keystore": str(tmp_path / "client.pem")}
+    return pipeline_file.parse(with_("kafka", security={**SECURITY, **files}))
 
 
-def test_each_client_gets_kafka_s_security_in_its_own_words(secured):
+def test_each_client_gets_kafka_s_security_in_its_own_words_and_certificates_as_they_are(secured):
     assert client_settings.of_librdkafka(secured.kafka) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": 'in"gest',
         "sasl.password": 'p"a\\ss',
-        "ssl.ca.location": "/pki/ca.pem",
+        "ssl.ca.pem": CERTIFICATE * 2,
+        "ssl.certificate.pem": CERTIFICATE,
+        "ssl.key.pem": KEY,
     }
     of_java = client_settings.of_java(secured.kafka)
     assert of_java.pop("sasl.jaas.config") == (
@@ -45,8 +52,22 @@ def test_each_client_gets_kafka_s_security_in_its_own_words(secured):
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/pki/ca.pem",
+        "ssl.truststore.certificates": CERTIFICATE * 2,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": KEY,
+        "ssl.keystore.certificate.chain": CERTIFICATE,
     }
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff", KEY.encode()])
+def test_a_certificate_that_cannot_be_read_is_said_with_its_file(secured, tmp_path, content):
+    (tmp_path / "ca.pem").unlink()
+    if content is not None:
+        (tmp_path / "ca.pem").write_bytes(content)
+    for client in (client_settings.of_librdkafka, client_settings.of_java):
+        with pytest.raises(IngestError, match="ca.pem, which `kafka.security.ca` names") as found:
+            client(secured.kafka)
+        assert found.value.code == "E-KAFKA-CERTIFICATE"
 
 
 def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(
@@ -105,6 +126,11 @@ def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(
             },
             "how the worker reads it",
         ),
+        ("spark", {"master": "spark://host:7077"}, "needs `secret`"),
+        ("spark", {"master": "spark://127.0.0.1:7077,host:7077"}, "needs `secret`"),
+        ("spark", {"master": "mesos://host:5050"}, "spark://host:port"),
+        ("spark", {"master": "local[2]", "secret": {"env": "X"}}, "of a standalone cluster"),
+        ("spark", {"conf": {"spark.authenticate.secret": "hunter2"}}, "use `spark.secret`"),
         ("source", {"mysql": "mysql://u@h:1/?sslMode=VERIFY_CA"}, "behind a `?`"),
         ("lake", {"path": "s3a://AKIA:hunter2@b/l"}, "out of the URI"),
         ("lake", {"path": "s3a://b/l#1"}, "not the same place"),

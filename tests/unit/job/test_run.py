@@ -30,7 +30,9 @@ def streaming(**parts):
     """What is not named is not touched."""
     nothing = SimpleNamespace()
     return Streaming(
-        pipeline=SimpleNamespace(lake=SimpleNamespace(path="")),
+        pipeline=SimpleNamespace(
+            lake=SimpleNamespace(path=""), spark=SimpleNamespace(on_cluster=False)
+        ),
         spark=nothing,
         committer=parts.get("committer", nothing),
         supervisor=parts.get("supervisor", nothing),

@@ -63,7 +63,9 @@ def test_a_query_whose_clock_was_set_back_ends_and_begins_anew_with_the_reason(m
     monkeypatch.setattr(wall_clock, "read", lambda: reading(next(seconds), 0, 0, next(ahead, 0)))
     nothing, stopped = SimpleNamespace(), []
     run = Streaming(
-        pipeline=SimpleNamespace(lake=SimpleNamespace(path="")),
+        pipeline=SimpleNamespace(
+            lake=SimpleNamespace(path=""), spark=SimpleNamespace(on_cluster=False)
+        ),
         spark=nothing,
         committer=SimpleNamespace(refuse_lost=lambda: None),
         supervisor=SimpleNamespace(look=lambda: None),

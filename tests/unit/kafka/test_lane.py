@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.kafka.lane import LaneFacts, lane
+from ingest.kafka.lane import LaneFacts, lane, stays
 
 
 def facts(wanted="auto", one_machine=True, records=10_000, size=8, state=False):
@@ -23,3 +23,10 @@ def facts(wanted="auto", one_machine=True, records=10_000, size=8, state=False):
 )
 def test_the_driver_reads_what_is_small_on_one_machine_and_sparks_tasks_all_else(found, chosen):
     assert lane(found) == chosen
+
+
+def test_rows_stay_with_a_cluster_s_tasks_unless_they_are_few():
+    assert stays(facts(one_machine=False, records=10_001))
+    assert stays(facts(one_machine=False, size=9))
+    assert not stays(facts(one_machine=False))
+    assert not stays(facts(records=10**9))

@@ -86,6 +86,11 @@ CHOSEN = [
         "spark: it has no key, and a batch brings many changes",
     ),
     ({"table_bytes": MAX_TABLE * 3 // 2}, "spark: the table has 6.0 GiB"),
+    (
+        {"stays": True},
+        "spark: its changes are with the cluster's tasks, and more than the driver takes",
+    ),
+    ({"stays": True, "wanted": "delta-rs"}, "delta-rs: the pipeline file says so"),
 ]
 
 

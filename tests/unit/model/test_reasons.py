@@ -77,6 +77,7 @@ STORED = [
     "it is not in a local folder with a plain name, or delta-rs does not read its log",
     "delta-rs does not write changeDataFeed, typeWidening",
     "a key column is a floating-point number",
+    "its changes are with the cluster's tasks, and more than the driver takes",
     "5,000 MiB of changes in one batch",
     "it has no key, and a batch brings many changes",
     "the table has 6.0 GiB",
