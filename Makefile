@@ -91,6 +91,8 @@ relock: $(READY) ## write the locks again after a change of versions
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group redis -o requirements/redis.lock
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+		--no-annotate --no-header -q --group kubernetes -o requirements/kubernetes.lock
+	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group figures -o requirements/figures.lock
 	@$(BIN)/uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 		--no-annotate --no-header -q --group applications -o requirements/applications.lock

@@ -33,6 +33,7 @@ BENCHES = {
     "flow_price": "What do flows cost the mirrors beside them: none, a windowed one, one that fails?",
     "flow_state": "Does what a flow keeps stay level over thousands of batches?",
     "object_store": "What does a lake in an object store cost small batches, beside a local one?",
+    "cluster": "What do workers of a Spark cluster bring, and what is left to the driver?",
     "soak": "Does it stay right under random kills? (A verdict, no figures.)",
 }
 """What each answers. The module has the same name."""

@@ -1,5 +1,6 @@
 # The streaming job as an image: ingest with its locked packages, Java and the pinned Spark jars.
-FROM python:3.12-slim-bookworm
+ARG PYTHON=python:3.12-slim-bookworm
+FROM ${PYTHON}
 
 RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless \

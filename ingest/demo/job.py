@@ -32,8 +32,9 @@ class Job:
         failpoint: str | None = None,
         words: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        program: str = "ingest",
     ) -> Job:
-        """Start it; with a failpoint it stands still there until it is killed. ``env`` adds to ours."""
+        """Start it; with a failpoint it stands still there until it is killed. ``env`` adds to ours; ``program``: the module that is run."""
         env = {**os.environ, **(env or {})}
         marker = log.with_suffix(".reached") if failpoint else None
         if failpoint and marker:
@@ -42,7 +43,7 @@ class Job:
         command = [
             sys.executable,
             "-m",
-            "ingest",
+            program,
             "run",
             str(file),
             "--log",

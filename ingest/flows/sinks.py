@@ -30,7 +30,8 @@ from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.keyed_rows import GONE, VERSION, for_servers, marked, newest
 from ingest.flows.mysql_places import Whose
 from ingest.flows.mysql_table import TableFacts
-from ingest.flows.refused_rows import Refused, RefusedRows
+from ingest.flows.refused_rows import Refused
+from ingest.flows.refused_table import RefusedRows
 from ingest.flows.spark_plans import plain
 from ingest.kafka.record_stream import client_options
 from ingest.lake.delta.commit import Committer, Identity

@@ -83,8 +83,16 @@ def private_settings(spark: Spark) -> dict[str, str]:
     """What must not stand in a command line. Raises :class:`IngestError` where it is not to be had."""
     if spark.secret is None:
         return {}
-    secret = spark.secret.read("the cluster's secret", "spark.secret")
-    return {"spark.authenticate.secret": secret.get_secret_value()}
+    secret = spark.secret.read("the cluster's secret", "spark.secret").get_secret_value()
+    if not (secret.isascii() and secret.isprintable() and secret.strip() == secret != ""):
+        raise IngestError(
+            "E-CONFIG-PASSWORD",
+            "The cluster's secret is empty, begins or ends with a blank, or has other letters than those of ASCII.",
+            means="Nothing was started. Workers hand it to executors by their environment, where such letters are lost in some locales, and nobody "
+            "would come to the driver.",
+            remedy="give the cluster another one, such as `openssl rand -hex 32` makes.",
+        )
+    return {"spark.authenticate.secret": secret}
 
 
 def _address_towards(masters: Sequence[tuple[str, int]]) -> str:

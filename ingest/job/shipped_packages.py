@@ -30,8 +30,9 @@ TASKS_IMPORT = (
     "pymysql",  # sinks of flows
     "cryptography",
     "redis",
+    "tenacity",
 )
-"""And what these stand on. `tests/integration/test_cluster.py` runs tasks where nothing else is."""
+"""And what these stand on; held by `tests/unit/job/test_cluster.py`, where nothing else is."""
 
 NOT_SHIPPED = ("pyspark", "py4j")
 """A cluster has its own."""

@@ -1,14 +1,19 @@
 """A job whose tasks run on a Spark cluster, on machines that have nothing of ours, with its lake in an object store."""
 
 import json
+import threading
 import time
+from collections import Counter
+from pathlib import Path
 
 import psutil
 import pytest
 import yaml
+from deltalake import DeltaTable
 
+from tests.kills.clustered import PATIENCE, VICTIMS, clustered
 from tests.support import s3
-from tests.support.cluster import Cluster
+from tests.support.cluster import PROJECT, Cluster, isolation
 
 
 @pytest.fixture(scope="module")
@@ -21,51 +26,77 @@ def cluster(tmp_path_factory, store):
         running.stop()
 
 
-def settings(cli, mysql, store, cluster, name, **spark):
-    mysql.database(name)
-    mysql.sql(
-        f"CREATE TABLE {name}.orders (id INT PRIMARY KEY, note VARCHAR(40))",
-        f"CREATE TABLE {name}.log (line VARCHAR(40))",
-        f"INSERT INTO {name}.orders VALUES (1, 'one'), (2, 'two')",
-        f"INSERT INTO {name}.log VALUES ('a'), ('a'), (NULL)",
-    )
-    file = cli.init(name, f"{name}.*")
-    said = yaml.safe_load(file.read_text())
-    said["lake"] = {
-        "path": f"s3a://{s3.BUCKET}/{name}-{time.time_ns()}",
-        "storage": store.storage(),
-    }
-    said["spark"] = cluster.settings(**spark)
-    file.write_text(yaml.safe_dump(said))
-    return file
+class Looking:
+    """What anybody on this machine may see of its processes while something runs, and which executors there were."""
+
+    def __init__(self, cluster):
+        self.cluster, self.lines, self.with_project = cluster, set(), set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+    def _look(self):
+        while not self._over.wait(0.5):
+            for one in psutil.process_iter():
+                try:
+                    self.lines.add(" ".join(one.cmdline()))
+                except psutil.Error:
+                    continue
+            for executor in self.cluster.executors():
+                theirs = Path(f"/proc/{executor.pid}/root{PROJECT}/pyproject.toml")
+                self.with_project.add(theirs.exists())
 
 
-def went(done):
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def seen_of_all():
-    """Command lines and environments of all processes that other users of this machine could see the former of."""
-    for one in psutil.process_iter():
-        try:
-            yield " ".join(one.cmdline())
-        except psutil.Error:
-            continue
-
-
-def test_a_cluster_s_machines_need_nothing_of_ours_and_the_lake_is_equal(
+def test_a_cluster_s_machines_need_nothing_of_ours_and_learn_its_secrets_from_no_command_line(
     cli, mysql, store, cluster
 ):
-    file = settings(cli, mysql, store, cluster, "clustered")
-    went(cli.once(file))
+    mysql.database("clustered")
     mysql.sql(
-        "UPDATE clustered.orders SET note = 'second' WHERE id = 2",
-        "ALTER TABLE clustered.orders ADD COLUMN more INT DEFAULT 7",
-        "INSERT INTO clustered.orders VALUES (3, 'three', 3)",
-        "DELETE FROM clustered.log WHERE line = 'a' LIMIT 1",
+        "CREATE TABLE clustered.orders (id INT PRIMARY KEY, note VARCHAR(40))",
+        "CREATE TABLE clustered.log (line VARCHAR(40))",
+        "INSERT INTO clustered.orders VALUES (1, 'one'), (2, 'zwei ✓')",
+        "INSERT INTO clustered.log VALUES ('a'), ('a'), (NULL)",
     )
-    went(cli.once(file))
-    assert "EQUAL" in went(cli("audit", str(file), "--wait", "60")).stdout
-    lanes = json.loads(went(cli("status", str(file), "--json")).stdout)
-    assert lanes["gaps"] == []
+    file, place = cli.init("clustered", "clustered.*"), f"clustered-{time.time_ns()}"
+    said = yaml.safe_load(file.read_text())
+    said["lake"] = {"path": f"s3a://{s3.BUCKET}/{place}", "storage": store.storage()}
+    # The keyed table's rows stay with the tasks, which Spark merges there.
+    said["spark"] = cluster.settings(driver_max={"changes": 0})
+    file.write_text(yaml.safe_dump(said))
+    with Looking(cluster) as seen:
+        done = cli.once(file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lake = store.home / "data" / s3.BUCKET / place / "clustered"
+    orders = DeltaTable(lake / "orders").to_pyarrow_table().to_pylist()
+    assert {(row["id"], row["note"]) for row in orders} == {(1, "one"), (2, "zwei ✓")}
+    log = DeltaTable(lake / "log").to_pyarrow_table().to_pylist()
+    assert Counter(row["line"] for row in log) == {"a": 2, None: 1}
+    tables = json.loads(cli("status", str(file), "--json").stdout)["tables"]
+    merged = {table["name"]: table["merged_by"] for table in tables}
+    assert merged["clustered.orders"].startswith("spark: its changes are with the cluster's tasks")
+
+    if isolation():
+        assert seen.with_project == {False}
+    secrets = [store.secret("key").read_text(), cluster.secret.read_text()[:20]]
+    logs = [*cluster.home.rglob("std*"), *cluster.home.rglob("*.out"), *cli.stack.home.rglob("*")]
+    logs = [one for one in logs if one.is_file() and one.parent.name != "secrets"]
+    texts = [one.read_text(errors="replace") for one in logs if one.suffix in (".out", ".log", "")]
+    for text in (*seen.lines, *texts, done.stdout, done.stderr, file.read_text()):
+        assert not [one for one in secrets if one in text]
+
+
+@pytest.mark.long
+def test_whoever_of_a_cluster_is_killed_the_lake_ends_equal(stack, tmp_path):
+    with clustered(stack, tmp_path, "victims") as here:
+        here.lab.prepare()
+        here.lab.start()
+        here.lab.until_equal(PATIENCE)
+        for number, victim in enumerate(VICTIMS):
+            here.round(victim, "share_read", ddl=number % 2 == 1)

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -67,12 +68,15 @@ def isolation() -> tuple[str, ...]:
 
 @dataclass
 class Cluster:
-    """``home``: an empty folder; ``hidden``: further folders of this machine that its machines do not have."""
+    """``home``: an empty folder; ``hidden``: further folders of this machine that its machines do not have; ``pinned``: each worker has a core
+    of its own.
+    """
 
     home: Path
     workers: int = 2
     cores: int = 1
     hidden: Sequence[Path] = ()
+    pinned: bool = False
     port: int = field(default_factory=process.free_port)
     page: int = field(default_factory=process.free_port)
     running: dict[str, process.Child] = field(default_factory=dict)
@@ -90,7 +94,7 @@ class Cluster:
         """Of its machines: without any package."""
         return self.home / "python" / "bin" / "python"
 
-    def settings(self, **more: object) -> dict[str, object]:
+    def settings(self, **more: Any) -> dict[str, Any]:
         """As a pipeline file says it below `spark`."""
         conf = {"spark.executor.memory": "1g", "spark.executor.cores": "1"}
         return {
@@ -105,7 +109,7 @@ class Cluster:
     def start(self) -> None:
         for folder in ("secrets", "logs", "work", "room"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
-        secret = f"{secrets.token_urlsafe(24)} =#\\:!ä\U0001f600"
+        secret = secrets.token_urlsafe(24) + """ =#\\:!"'$x"""
         write_secret(self.secret, secret)
         write_secret(
             self.home / "secrets" / "spark.properties",
@@ -154,6 +158,8 @@ class Cluster:
         command += ["--properties-file", str(properties)]
         if isolation():
             command = [*isolation(), "sh", "-c", _ISOLATED, "sh", str(self.home), *command]
+        if self.pinned and part != "master":
+            command = ["taskset", "-c", part.removeprefix("worker"), *command]
         said = [f"{name}={value}" for name, value in environment.items()]
         self.running[part] = process.start(
             part, ["env", "-i", *said, *command], home=self.home, env={}

@@ -8,7 +8,8 @@ import pytest
 
 from ingest.config.connection_settings import Server
 from ingest.flows import flow_query, redis_sink
-from ingest.flows.refused_rows import MOST, Refused, RefusedRows
+from ingest.flows.refused_rows import MOST, Refused
+from ingest.flows.refused_table import RefusedRows
 from ingest.model.errors import IngestError
 from ingest.testing.source import Source
 from tests.support.flows import OneFlow, at, dying, words

@@ -17,7 +17,6 @@ from ingest.config.spark_settings import Spark
 from ingest.job import cluster, shipped_packages, spark_session
 from ingest.model.errors import IngestError
 
-
 IMPORTED_IN_TASKS = """
 import ingest.batch.in_task, ingest.kafka.fetch, ingest.arrow.kept_rows, ingest.arrow.folded_pieces
 import ingest.flows.mysql_rows, ingest.flows.redis_sink
@@ -43,6 +42,13 @@ def test_executors_call_the_driver_where_it_reached_their_master(master, monkeyp
     assert said["spark.authenticate"] == said["spark.network.crypto.enabled"] == "true"
     assert "hunter2" not in str(said)
     assert cluster.private_settings(spark) == {"spark.authenticate.secret": "hunter2"}
+
+
+@pytest.mark.parametrize("secret", ["", " x", "x\n", "schlüssel", "a\tb"])
+def test_a_secret_that_would_not_reach_executors_as_it_is_is_refused(monkeypatch, secret):
+    monkeypatch.setenv("SECRET", secret)
+    with pytest.raises(IngestError, match="secret is empty, begins"):
+        cluster.private_settings(Spark(master="spark://127.0.0.1:1", secret=Password(env="SECRET")))
 
 
 def test_on_one_machine_nothing_is_said_of_clusters():

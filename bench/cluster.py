@@ -1,0 +1,175 @@
+"""What a cluster's workers bring: reading and parsing by one and by two of them, by four where reading is slow; and what is left to the driver.
+
+    .venv/bin/python -m bench.cluster [--tables 8] [--rows 20000] [--changes 1500000] [--batch 150000] [--batches 4] [--rounds 5]
+
+Workers of a Spark standalone cluster are processes on this machine, each pinned to a core of its own, with one executor of one core. All read the same
+topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
+``--batches`` batches behind one that is not counted; seconds are those of the stage `read` in the manifest. Where reading is slow
+(``--slow`` seconds for each thousand records, slept in the task) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
+Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of three times as many, and what the difference comes to for a million.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+
+from bench import result_file
+from bench.drains import WHOLE, change, drain, fill, pipeline
+from bench.spent import tree_seconds
+from bench.stacks import fresh_stack
+from ingest.demo.job import Job
+from ingest.kafka.batch_ranges import KafkaLog
+from ingest.kafka.ports import RecordSource
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.local.stack import Stack
+from ingest.model.manifest import Entry, Place
+from tests.support.cluster import Cluster
+
+SLOW = "BENCH_SLOW"
+"""Of a job's environment: seconds that a task sleeps for each thousand records."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--changes", type=int, default=1_500_000)
+    parser.add_argument("--batch", type=int, default=150_000)
+    parser.add_argument("--batches", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--slow", type=float, default=0.1)
+    result_file.asks_for_json(parser)
+    given = parser.parse_args()
+    with fresh_stack("cluster") as (stack, folder):
+        tables = [f"t{number:03d}" for number in range(given.tables)]
+        fill(stack, tables, given.rows)
+        print("filling Kafka …", flush=True)
+        drain(stack, folder / "first", "ingest", tables, 0)
+        change(stack, tables, given.rows, given.changes, 10)
+        drain(stack, folder / "first", "ingest", tables, 0)
+        found = Bench(stack, folder, given).measure()
+    result_file.write(given, "cluster", **found)
+
+
+@dataclass
+class Bench:
+    """``folder``: for clusters and lakes; ``given``: as it was asked."""
+
+    stack: Stack
+    folder: Path
+    given: argparse.Namespace
+
+    def measure(self) -> dict[str, Any]:
+        """Prints; returns the figures."""
+        batch, seconds = self.given.batch, dict[str, list[float]]()
+        for _ in range(self.given.rounds):
+            for workers in (1, 2):
+                rates = [_rate(one) for one, _ in self._taken(workers, batch)]
+                seconds.setdefault(f"{workers} pinned", []).append(median(rates))
+            for workers in (1, 4):
+                of = self._taken(workers, batch // 2, slow=self.given.slow)
+                seconds.setdefault(f"{workers} slow", []).append(median(_rate(o) for o, _ in of))
+            for name, rates in seconds.items():
+                print(f"{name:<9} {rates[-1]:>9,.0f} changes read a second", flush=True)
+        for few, many in (("1 pinned", "2 pinned"), ("1 slow", "4 slow")):
+            ratios = [b / a for a, b in zip(seconds[few], seconds[many], strict=True)]
+            print(
+                f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
+            )
+        cpu = {size: [spent for _, spent in self._taken(2, size)] for size in (batch, 3 * batch)}
+        small, large = (median(each) for each in cpu.values())
+        slope = (large - small) / (2 * batch) * 1e6
+        print(
+            f"the driver: {small:.2f} s of CPU for {batch:,} changes, {large:.2f} for {3 * batch:,}: {slope:.2f} a million"
+        )
+        return {"rates": seconds, "driver": {f"{size:,}": each for size, each in cpu.items()}}
+
+    def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, float]]:
+        """Batches of a job with so many workers, and what each cost the driver."""
+        home = self.folder / f"cluster{time.monotonic_ns()}"
+        cluster = Cluster(home, workers, pinned=not slow)
+        try:
+            cluster.start()
+            return self._batches(cluster, home / "lake", size, slow)
+        finally:
+            cluster.stop()
+            shutil.rmtree(home)
+
+    def _batches(
+        self, cluster: Cluster, lake: Path, size: int, slow: float
+    ) -> list[tuple[Entry, float]]:
+        lake.mkdir()
+        file, ledger = lake / "b.yaml", Ledger(str(lake))
+        spark: dict[str, Any] = cluster.settings(
+            merge_engine="spark", max_megabytes_per_batch=WHOLE
+        )
+        pipeline(self.stack, file, lake, size, **spark)
+        environment = {"INGEST_HOME": str(self.stack.home), **({SLOW: str(slow)} if slow else {})}
+        job = Job.start(file, lake / "job.log", env=environment, program="bench.cluster")
+        seen: dict[int, float] = {}
+        try:
+            while len(seen) < self.given.batches + 1:
+                job.refuse_dead()
+                newest = ledger.last()
+                if newest is not None and newest.batch_id not in seen:
+                    seen[newest.batch_id] = tree_seconds(job.process.pid)
+                time.sleep(0.02)
+        finally:
+            job.stop()
+        of = {one.batch_id: one for one in ledger.entries(1000)}
+        pairs = [(one, one + 1) for one in seen if one + 1 in seen]
+        full = [(of[now], seen[now] - seen[before]) for before, now in pairs]
+        return [one for one in full if one[0].changes > size / 2]
+
+
+def _rate(entry: Entry) -> float:
+    return entry.changes / entry.stages["read"]
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """A source of records that takes its time."""
+
+    source: RecordSource
+    seconds: float
+
+    def __call__(
+        self, ranges: Mapping[Place, tuple[int, int]], enough: Event
+    ) -> Iterator[Mapping[Place, pa.Table]]:
+        """As the source has it."""
+        for records in self.source(ranges, enough):
+            time.sleep(self.seconds * sum(one.num_rows for one in records.values()) / 1000)
+            yield records
+
+
+def run_slowly(seconds: float) -> None:
+    """`ingest`, with its tasks' source made slow. It is of the main module, so it goes to the tasks as it is."""
+    fast = KafkaLog.source
+
+    def slow(self: KafkaLog, *args: Any, **kwargs: Any) -> RecordSource:
+        return Slowed(fast(self, *args, **kwargs), seconds)
+
+    KafkaLog.source = slow  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["run"]:
+        from ingest.cli.app import main as ingest
+
+        if seconds := float(os.environ.get(SLOW, "0")):
+            run_slowly(seconds)
+        ingest()
+    else:
+        main()
