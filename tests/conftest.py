@@ -72,7 +72,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     home = tmp_path_factory.mktemp("stack")
     embedded = Stack.at(home)
     try:
-        embedded.up({})
+        mysqld = os.environ.get("INGEST_MYSQLD")  # another version's, as docs/sources.md has it
+        embedded.up({}, mysqld=Path(mysqld) if mysqld else None)
         yield embedded
     finally:
         embedded.down()

@@ -36,6 +36,10 @@ def up(
     kafka_port: Annotated[int | None, typer.Option(help="Port for Kafka.")] = None,
     kafka_controller_port: Annotated[int | None, typer.Option(help="Its controller's.")] = None,
     connect_port: Annotated[int | None, typer.Option(help="Port for Connect.")] = None,
+    mysqld: Annotated[
+        Path | None,
+        typer.Option("--mysql", help="A `mysqld` to run, of MySQL 8.0 to 9; kept for this folder."),
+    ] = None,
 ) -> None:
     """Start what does not run yet; wait until all of it answers."""
     chosen = {
@@ -45,7 +49,7 @@ def up(
         "connect": connect_port,
     }
     stack = Stack.at(home_folder(home))
-    stack.up({name: port for name, port in chosen.items() if port is not None}, say)
+    stack.up({name: port for name, port in chosen.items() if port is not None}, say, mysqld)
     mysql = stack.mysql()
     say(f"the stack is up in {stack.home}; next, with a database of yours in it:")
     say(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -13,8 +12,7 @@ from pathlib import Path
 import pymysql
 from pymysql.cursors import Cursor
 
-from ingest.local import artefacts, libaio, process
-from ingest.local.cache_folder import cache_folder
+from ingest.local import mysqld, process
 from ingest.model.errors import Exit, IngestError
 
 ADMIN = "root"
@@ -33,6 +31,7 @@ port={port}
 mysqlx=OFF
 skip-name-resolve
 local_infile=OFF
+secure_file_priv=NULL
 # What Debezium needs, and what makes a change complete and unambiguous:
 server-id=1
 log-bin=binlog
@@ -56,10 +55,11 @@ character_set_server=utf8mb4
 
 @dataclass(frozen=True)
 class MySql:
-    """One embedded server, in ``<home>/mysql``."""
+    """One embedded server, in ``<home>/mysql``. ``asked``: the ``mysqld`` that is to be run, where the folder remembers none."""
 
     home: Path
     port: int
+    asked: Path | None = None
 
     def secret(self, user: str) -> Path:
         """The file (mode 0600) that holds a user's generated password."""
@@ -67,15 +67,13 @@ class MySql:
 
     def start(self) -> process.Child:
         """Initialise on first use, then start; the passwords are set before anybody can connect."""
-        basedir, mysqld, env = _server()
+        server = mysqld.chosen(self.home, self.asked)
         config = self.home / "mysql" / "my.cnf"
         config.parent.mkdir(parents=True, exist_ok=True)
-        # As basedir's own tree may lack the error messages of a packaged server, only the
-        # unpacked one names its folder.
-        messages = f"lc-messages-dir={basedir}/share\n" if (basedir / "share").exists() else ""
+        messages = f"lc-messages-dir={server.messages}\n" if server.messages else ""
         config.write_text(
             _CONFIG.format(
-                basedir=basedir,
+                basedir=server.home,
                 home=self.home,
                 port=self.port,
                 socket=_socket(self.home),
@@ -84,11 +82,12 @@ class MySql:
             encoding="utf-8",
         )
         as_root = ["--user=root"] if os.geteuid() == 0 else []
-        base = [str(mysqld), f"--defaults-file={config}", *as_root]
+        base = [str(server.binary), f"--defaults-file={config}", *as_root]
         if not (self.home / "mysql" / "data" / "mysql.ibd").exists():
-            self._initialise(base, env)
+            self._initialise(base, server.environment)
         init_file = self._accounts()
-        return process.start("mysql", [*base, f"--init-file={init_file}"], home=self.home, env=env)
+        command = [*base, f"--init-file={init_file}"]
+        return process.start("mysql", command, home=self.home, env=server.environment)
 
     def _initialise(self, base: list[str], env: dict[str, str]) -> None:
         data = self.home / "mysql" / "data"
@@ -162,22 +161,6 @@ def write_secret(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
-
-
-def _server() -> tuple[Path, Path, dict[str, str]]:
-    """(basedir, mysqld, environment): a MySQL 8 on the PATH first, else the pinned one."""
-    found = shutil.which("mysqld", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if found and _is_mysql_8(found):
-        return Path(found).resolve().parent.parent, Path(found), {}
-    home = artefacts.mysql_home()
-    compat = libaio.library_path(cache_folder())
-    paths = [str(home / "lib" / "private"), *([compat] if compat else [])]
-    return home, home / "bin" / "mysqld", {"LD_LIBRARY_PATH": ":".join(paths)}
-
-
-def _is_mysql_8(binary: str) -> bool:
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True)
-    return bool(re.search(r"Ver 8\.", said.stdout)) and "MariaDB" not in said.stdout
 
 
 def _socket(home: Path) -> Path:

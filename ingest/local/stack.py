@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -94,14 +94,19 @@ class Stack:
         servers = self.kafka().bootstrap_servers
         return Connect(self.home, self.ports["connect"], servers, self.exactly_once)
 
-    def up(self, chosen_ports: dict[str, int], say: Say = lambda _: None) -> None:
-        """Start what does not run and wait until all of it answers. Raises :class:`IngestError`."""
+    def up(
+        self,
+        chosen_ports: dict[str, int],
+        say: Say = lambda _: None,
+        mysqld: Path | None = None,
+    ) -> None:
+        """Start what does not run and wait until all of it answers. ``mysqld``: the one that is to be run, from the first start on (:mod:`.mysqld`). Raises :class:`IngestError`."""
         artefacts.ensure(["kafka", "connect", "logging"])
         self._prepare_folder()
         self._end_leftovers(say)
         self._choose_ports(chosen_ports)
         parts: dict[str, MySql | Kafka | Connect] = {
-            "mysql": self.mysql(),
+            "mysql": replace(self.mysql(), asked=mysqld),
             "kafka": self.kafka(),
             "connect": self.connect(),
         }

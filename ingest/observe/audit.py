@@ -271,7 +271,7 @@ class Audit:
         if table.version is None:
             return []
         key = [fingerprint.spark_text(column) for column in table.key]
-        digest = F.md5(fingerprint.spark_row(table.columns))
+        digest = fingerprint.spark_digest(fingerprint.spark_row(table.columns))
         rows = (
             self._lake_frame(table)
             .filter(fingerprint.spark_bucket(table.key).isin(buckets))
@@ -335,7 +335,7 @@ def _source_rows(cursor: Cursor, table: _Table, buckets: list[int]) -> list[tupl
     key = ", ".join(fingerprint.mysql_text(column) for column in table.key)
     listed = ", ".join(str(bucket) for bucket in buckets)
     cursor.execute(
-        f"SELECT MD5({fingerprint.mysql_row(table.columns)}), {key} "
+        f"SELECT {fingerprint.mysql_digest(fingerprint.mysql_row(table.columns))}, {key} "
         f"FROM {_qualified(table.table)} WHERE {fingerprint.mysql_bucket(table.key)} IN ({listed})"
     )
     return [(_shown_key(table.key, row[1:]), str(row[0])) for row in cursor.fetchall()]
