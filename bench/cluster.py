@@ -1,11 +1,11 @@
 """What a cluster's workers bring: reading and parsing by one and by two of them, by four where reading is slow; and what is left to the driver.
 
-    .venv/bin/python -m bench.cluster [--tables 2] [--rows 20000] [--changes 900000] [--batch 100000] [--batches 3] [--rounds 5] [--slow 0.1]
+    .venv/bin/python -m bench.cluster [--tables 2] [--rows 20000] [--changes 450000] [--batch 100000] [--batches 3] [--rounds 5] [--slow 0.4]
 
 Workers of a Spark standalone cluster are processes on this machine, each pinned to a core of its own, with one executor of one core. All read the same
 topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
 ``--batches`` batches behind one that is not counted; seconds are those of the stage `read` in the manifest. Where reading is slow
-(``--slow`` seconds for each thousand records, slept in the task) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
+(``--slow`` seconds for each thousand records, slept in the task; half the batch, two rounds) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
 Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of three times as many, and what the difference comes to for a million.
 """
 
@@ -41,7 +41,7 @@ SLOW = "BENCH_SLOW"
 """Of a job's environment: seconds that a task sleeps for each thousand records."""
 
 
-SLOW_ROUNDS = 3
+SLOW_ROUNDS = 2
 """What is slept is the same each time."""
 
 
@@ -49,11 +49,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--changes", type=int, default=900_000)
+    parser.add_argument("--changes", type=int, default=450_000)
     parser.add_argument("--batch", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slow", type=float, default=0.1)
+    parser.add_argument("--slow", type=float, default=0.4)
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("cluster") as (stack, folder):

@@ -73,7 +73,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     embedded = Stack.at(home)
     try:
         mysqld = os.environ.get("INGEST_MYSQLD")  # another version's, as docs/sources.md has it
-        embedded.up({}, mysqld=Path(mysqld) if mysqld else None)
+        embedded.up({}, server=Path(mysqld) if mysqld else None)
         yield embedded
     finally:
         embedded.down()

@@ -57,6 +57,24 @@ class Storage(Settings):
         return self
 
 
+class Catalog(Settings):
+    """A Hive metastore in which each table of the lake gets an entry, so that others find it by its name. No rows go there."""
+
+    metastore: str = Field(
+        pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$",
+        description="`thrift://host:9083[,thrift://…]`",
+    )
+    database: str = Field(
+        "{database}",
+        pattern=r"^[A-Za-z0-9_]*\{database\}[A-Za-z0-9_]*$",
+        description="What a database of MySQL's is called there, such as `mirror_{database}`.",
+    )
+    settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further settings of Hive's client, such as `hive.metastore.use.SSL`.",
+    )
+
+
 class Lake(Settings):
     """Where the Delta tables are."""
 
@@ -64,6 +82,10 @@ class Lake(Settings):
     storage: Storage = Field(
         default_factory=lambda: Storage.model_validate({}),
         description="Of a lake in an object store of S3's kind: which server, and who goes there.",
+    )
+    catalog: Catalog | None = Field(
+        None,
+        description="Where tables are registered, so that `SELECT * FROM shop.orders` works for others.",
     )
     history_hours: int = Field(
         168,

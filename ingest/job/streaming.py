@@ -22,6 +22,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
 from ingest.job import cluster
+from ingest.job.registering import Registering
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
@@ -87,8 +88,10 @@ class Streaming:
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
     _rehearsal: Rehearsal | None = None
+    _registering: Registering = field(init=False)
 
     def __post_init__(self) -> None:
+        self._registering = Registering(self.spark, self.pipeline, self.say)
         self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
@@ -145,6 +148,7 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
+                self._registering.finish(batches.newest)
                 left_out = LeftOut(self.pipeline).tables()
                 _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():
@@ -321,6 +325,7 @@ class Streaming:
 
     def _settle(self, batches: Batches) -> None:
         self._settled = time.monotonic()
+        self._registering.look(batches.newest)
         try:
             batches.clean_up(self.supervisor.streaming())
         except IngestError as failure:

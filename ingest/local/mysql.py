@@ -55,11 +55,10 @@ character_set_server=utf8mb4
 
 @dataclass(frozen=True)
 class MySql:
-    """One embedded server, in ``<home>/mysql``. ``asked``: the ``mysqld`` that is to be run, where the folder remembers none."""
+    """One embedded server, in ``<home>/mysql``."""
 
     home: Path
     port: int
-    asked: Path | None = None
 
     def secret(self, user: str) -> Path:
         """The file (mode 0600) that holds a user's generated password."""
@@ -67,7 +66,7 @@ class MySql:
 
     def start(self) -> process.Child:
         """Initialise on first use, then start; the passwords are set before anybody can connect."""
-        server = mysqld.chosen(self.home, self.asked)
+        server = mysqld.chosen(self.home)
         config = self.home / "mysql" / "my.cnf"
         config.parent.mkdir(parents=True, exist_ok=True)
         messages = f"lc-messages-dir={server.messages}\n" if server.messages else ""

@@ -12,13 +12,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ingest.local import artefacts, process
+from ingest.local import artefacts, mysqld, process
 from ingest.local.connect import Connect
 from ingest.local.kafka import Kafka
 from ingest.local.mysql import ADMIN, PIPELINE, MySql
@@ -98,15 +98,17 @@ class Stack:
         self,
         chosen_ports: dict[str, int],
         say: Say = lambda _: None,
-        mysqld: Path | None = None,
+        server: Path | None = None,
     ) -> None:
-        """Start what does not run and wait until all of it answers. ``mysqld``: the one that is to be run, from the first start on (:mod:`.mysqld`). Raises :class:`IngestError`."""
+        """Start what does not run and wait until all of it answers. ``server``: the ``mysqld`` that is to be run, from the first start on. Raises :class:`IngestError`."""
         artefacts.ensure(["kafka", "connect", "logging"])
         self._prepare_folder()
+        if server is not None:
+            mysqld.chosen(self.home, server)
         self._end_leftovers(say)
         self._choose_ports(chosen_ports)
         parts: dict[str, MySql | Kafka | Connect] = {
-            "mysql": replace(self.mysql(), asked=mysqld),
+            "mysql": self.mysql(),
             "kafka": self.kafka(),
             "connect": self.connect(),
         }

@@ -36,6 +36,12 @@ def is_local(path: str) -> bool:
     return local_folder(path) is not None
 
 
+def as_uri(path: str) -> str:
+    """As Spark writes it where others are to find it."""
+    folder = local_folder(path)
+    return path if folder is None else f"file:{folder.absolute()}"
+
+
 _S3 = ("s3", "s3a")
 _OBJECT_STORES = (*_S3, "gs", "abfs", "abfss")
 

@@ -1,0 +1,131 @@
+"""A Hive metastore, as far as a lake's tables need it: databases, and entries that say where a Delta table is.
+
+An entry is what Spark's own ``CREATE TABLE … USING DELTA LOCATION`` makes (Spark 4.2 with Delta 4.4, held by ``test_catalog``): columns are
+not in it. Readers take them from the table's log, so a DDL needs nothing done here.
+Asked by Hive's own client in Spark's JVM, which opens a connection for each look: none is left to go stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import SparkSession
+
+from ingest.config.lake_settings import Catalog
+from ingest.model.catalog_names import CatalogName, Entry
+
+_PROVIDER, _PIPELINE = "spark.sql.sources.provider", "ingest.pipeline"
+_LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
+_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
+_PATIENCE = {
+    "hive.metastore.client.socket.timeout": "20s",
+    "hive.metastore.connect.retries": "1",
+    "hive.metastore.failure.retries": "0",
+}
+"""A catalogue that is away is asked again at the next look."""
+
+
+class CatalogError(Exception):
+    """The catalogue is away, or refuses; in its words."""
+
+
+@dataclass(frozen=True)
+class Metastore:
+    """One connection."""
+
+    _jvm: Any
+    _client: Any
+
+    def entry(self, name: CatalogName) -> Entry | None:
+        """What stands under a name; None where nothing does."""
+        if not self._client.tableExists(name.database, name.table):
+            return None
+        table = self._client.getTable(name.database, name.table)
+        held = table.getParameters()
+        location = table.getSd().getSerdeInfo().getParameters().get("path")
+        if held.get(_PROVIDER) != "delta" or location is None:
+            return Entry(str(table.getSd().getLocation()), "")
+        return Entry(str(location), str(held.get(_PIPELINE) or ""))
+
+    def create(self, name: CatalogName, location: str, pipeline: str) -> None:
+        """An entry, and its database where there is none."""
+        package = self._jvm.org.apache.hadoop.hive.metastore.api
+        if not self._client.getAllDatabases().contains(name.database):
+            self._client.createDatabase(package.Database(name.database, "", None, self._map({})))
+        place = package.StorageDescriptor()
+        columns = self._jvm.java.util.ArrayList()
+        columns.add(package.FieldSchema("col", "array<string>", "from deserializer"))
+        place.setCols(columns)
+        home = str(self._client.getDatabase(name.database).getLocationUri()).rstrip("/")
+        # Hive wants a folder of its own of each; Spark looks at `path` alone, and leaves this one alone.
+        place.setLocation(f"{home}/{name.table}-__PLACEHOLDER__")
+        place.setInputFormat(_INPUT)
+        place.setOutputFormat(_OUTPUT)
+        parameters = self._map({"serialization.format": "1", "path": location})
+        place.setSerdeInfo(package.SerDeInfo(None, _LAZY, parameters))
+        place.setNumBuckets(-1)
+        place.setBucketCols(self._jvm.java.util.ArrayList())
+        place.setSortCols(self._jvm.java.util.ArrayList())
+        place.setParameters(self._map({}))
+        table = package.Table()
+        table.setDbName(name.database)
+        table.setTableName(name.table)
+        table.setSd(place)
+        table.setPartitionKeys(self._jvm.java.util.ArrayList())
+        table.setTableType("EXTERNAL_TABLE")
+        said = {
+            "EXTERNAL": "TRUE",
+            _PROVIDER: "delta",
+            "spark.sql.sources.schema": '{"type":"struct","fields":[]}',
+            "spark.sql.partitionProvider": "catalog",
+            "spark.sql.create.version": pyspark.__version__,
+            _PIPELINE: pipeline,
+        }
+        table.setParameters(self._map(said))
+        self._client.createTable(table)
+
+    def move(self, name: CatalogName, location: str) -> None:
+        """Have an entry say another place."""
+        table = self._client.getTable(name.database, name.table)
+        table.getSd().getSerdeInfo().putToParameters("path", location)
+        self._client.alter_table(name.database, name.table, table)
+
+    def _map(self, said: dict[str, str]) -> Any:
+        found = self._jvm.java.util.HashMap()
+        for key, value in said.items():
+            found.put(key, value)
+        return found
+
+
+@contextmanager
+def connected(session: SparkSession, catalog: Catalog) -> Iterator[Metastore]:
+    """For one look. Raises :class:`CatalogError` for whatever goes wrong there."""
+    jvm: Any = session._jvm
+    hive = jvm.org.apache.hadoop.hive
+    try:
+        conf = hive.conf.HiveConf()
+        for key, value in {**_PATIENCE, **catalog.settings}.items():
+            conf.set(key, value)
+        conf.set("hive.metastore.uris", catalog.metastore)
+        client = hive.metastore.HiveMetaStoreClient(conf)
+    except Py4JJavaError as failure:
+        raise CatalogError(_said(failure)) from None
+    try:
+        yield Metastore(jvm, client)
+    except Py4JJavaError as failure:
+        raise CatalogError(_said(failure)) from None
+    finally:
+        with suppress(Py4JError):  # how it ends hides nothing
+            client.close()
+
+
+def _said(failure: Py4JJavaError) -> str:
+    """The first sentence of a Java exception."""
+    lines = str(failure.java_exception.toString()).splitlines()
+    return lines[0][:300] if lines else "no reason given"

@@ -1,0 +1,64 @@
+"""What tables are called in a catalogue, which knows letters, digits and `_` alone and no difference of case. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from ingest.model.topics import TableId
+
+_FITS = re.compile(r"[A-Za-z0-9_]+")
+
+
+class CatalogName(NamedTuple):
+    """Of a table, as a catalogue has it."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+def catalog_names(
+    tables: Iterable[TableId], database: str
+) -> tuple[dict[TableId, CatalogName], dict[TableId, str]]:
+    """Those that can have one, and of the others why not. ``database``: a pattern with `{database}` in it. Two that would be called the same have none."""
+    named, unfit = dict[TableId, CatalogName](), dict[TableId, str]()
+    for table in sorted(tables):
+        if not (_FITS.fullmatch(table.database) and _FITS.fullmatch(table.name)):
+            unfit[table] = "a catalogue has letters of English, digits and `_` alone in a name"
+            continue
+        name = database.replace("{database}", table.database)
+        named[table] = CatalogName(name.lower(), table.name.lower())
+    owners = dict[CatalogName, list[TableId]]()
+    for table, found in named.items():
+        owners.setdefault(found, []).append(table)
+    for found, several in owners.items():
+        for table in several if len(several) > 1 else ():
+            others = ", ".join(str(one) for one in several if one != table)
+            unfit[table] = (
+                f"{others} would be called {found}, too, and a catalogue does not tell A from a"
+            )
+            del named[table]
+    return named, unfit
+
+
+class Entry(NamedTuple):
+    """Of a table, as the catalogue has it. ``pipeline``: of whom it is; empty where it is none of ours."""
+
+    location: str
+    pipeline: str
+
+
+Act = Literal["create", "move", "nothing", "refuse"]
+
+
+def act(held: Entry | None, location: str, pipeline: str) -> Act:
+    """What makes the entry say where the table is. One of somebody else's is never changed."""
+    if held is None:
+        return "create"
+    if held.location.rstrip("/") == location.rstrip("/"):
+        return "nothing"
+    return "move" if held.pipeline == pipeline else "refuse"
