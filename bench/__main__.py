@@ -19,6 +19,7 @@ BENCHES = {
     "end_to_end": "How many rows and changes a second go all the way from MySQL to Delta?",
     "batches": "Where does the time of the sample shop's batches go, stage by stage?",
     "many_tables": "How long does a batch of many small tables take, without Kafka and MySQL?",
+    "many_topics": "How long does a job with hundreds of tables take to its first batch, and for each later one?",
     "volume": "How much memory does a backlog take whose rows are small and huge?",
     "flood": "How old do quiet tables become beside one with a large backlog?",
     "idle": "What do tables that stand still add to a batch?",

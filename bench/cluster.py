@@ -1,12 +1,12 @@
 """What a cluster's workers bring: reading and parsing by one and by two of them, by four where reading is slow; and what is left to the driver.
 
-    .venv/bin/python -m bench.cluster [--tables 2] [--rows 20000] [--changes 450000] [--batch 100000] [--batches 3] [--rounds 5] [--slow 0.4]
+    .venv/bin/python -m bench.cluster [--tables 2] [--rows 20000] [--changes 900000] [--batch 100000] [--batches 3] [--rounds 5] [--slow 0.4]
 
 Workers of a Spark standalone cluster are processes on this machine, each pinned to a core of its own, with one executor of one core. All read the same
 topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
 ``--batches`` batches behind one that is not counted; seconds are those of the stage `read` in the manifest. Where reading is slow
 (``--slow`` seconds for each thousand records, slept in the task; half the batch, two rounds) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
-Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of three times as many, and what the difference comes to for a million.
+Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of a fourth of that, and what the difference comes to for a million.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--changes", type=int, default=450_000)
+    parser.add_argument("--changes", type=int, default=900_000)
     parser.add_argument("--batch", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
@@ -92,12 +92,12 @@ class Bench:
             print(
                 f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
             )
-        cpu = {size: [spent for _, spent in self._taken(2, size)] for size in (batch, 3 * batch)}
+        few = batch // 4
+        cpu = {size: [spent for _, spent in self._taken(2, size)] for size in (few, batch)}
         small, large = (median(each) for each in cpu.values())
-        slope = (large - small) / (2 * batch) * 1e6
-        print(
-            f"the driver: {small:.2f} s of CPU for {batch:,} changes, {large:.2f} for {3 * batch:,}: {slope:.2f} a million"
-        )
+        slope = (large - small) / (batch - few) * 1e6
+        print(f"the driver: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}")
+        print(f"that is {slope:.2f} s for a million more")
         return {"rates": seconds, "driver": {f"{size:,}": each for size, each in cpu.items()}}
 
     def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, float]]:

@@ -42,7 +42,7 @@ lake:
   # history_versions: 10000     # and how many of them at most
 
 # spark:
-#   master: local[*]            # any Spark master
+#   master: local[*]            # or a cluster's: spark://host:port with `secret`, yarn, k8s://…
 #   driver_memory: 2g
 #   trigger_seconds: 0.5        # pause between batches
 #   max_changes_per_batch: 200000
