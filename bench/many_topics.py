@@ -65,8 +65,9 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[str, 
         found["to the first batch, s"] = time.monotonic() - began
         _until(job, lambda: _holds(ledger, len(tables)))
         found["to all tables of the snapshot, s"] = time.monotonic() - began
-        every = [_changed(stack, ledger, job, tables, turn) for turn in range(given.batches)]
-        one = [_changed(stack, ledger, job, tables[:1], turn) for turn in range(given.batches)]
+        turns = range(given.batches)
+        every = [_changed(stack, ledger, job, tables, f"every {turn}") for turn in turns]
+        one = [_changed(stack, ledger, job, tables[:1], f"one {turn}") for turn in turns]
         found["a change of every table, s"] = median(every)
         found["a change of one table, s"] = median(one)
     finally:
@@ -126,7 +127,7 @@ def _holds(ledger: Ledger, many: int) -> bool:
     return newest is not None and len([1 for one in newest.tables.values() if one.position]) == many
 
 
-def _changed(stack: Stack, ledger: Ledger, job: Job, tables: list[str], turn: int) -> float:
+def _changed(stack: Stack, ledger: Ledger, job: Job, tables: list[str], note: str) -> float:
     """Seconds from the last commit of one change of each table to the batch that has them all."""
     newest = ledger.last()
     assert newest is not None
@@ -134,9 +135,7 @@ def _changed(stack: Stack, ledger: Ledger, job: Job, tables: list[str], turn: in
     with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
         connection.begin()
         for table in tables:
-            cursor.execute(
-                f"UPDATE d.{table} SET note = 'changed {turn} {len(tables)}' WHERE id = 1"
-            )
+            cursor.execute(f"UPDATE d.{table} SET note = '{note}' WHERE id = 1")
         connection.commit()
     began = time.monotonic()
 

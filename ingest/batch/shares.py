@@ -26,12 +26,15 @@ def shared(
     ranges: Mapping[Place, tuple[int, int]], cores: int, limit: int | None = None
 ) -> list[Share]:
     """The ranges as shares of about the same number of records; one partition's range may be in several, in the order of its
-    offsets. At least as many as cores, as long as each has a record, but no more than ``limit`` and two.
+    offsets. As many for each core, as long as each has a record, but no more than ``limit`` and two: with five for four cores, one would read two
+    and the others wait.
     """
     held = filled(ranges)
     records = records_of(held)
-    wanted = max(cores, min(cores * WAVES, records // RECORDS))
-    most = max(1, min(records, wanted if limit is None else min(wanted, max(limit, 2))))
+    wanted = cores * max(1, min(WAVES, records // (RECORDS * cores)))
+    if limit is not None and wanted > (room_for := max(limit, 2)):
+        wanted = max(room_for // cores * cores, min(room_for, cores))
+    most = max(1, min(records, wanted))
     size = -(-records // most)
     found: list[dict[Place, tuple[int, int]]] = []
     room = 0

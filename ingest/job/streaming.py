@@ -148,7 +148,7 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
-                self._registering.finish(batches.newest)
+                self._registering.finish(batches.newest, self.stop)
                 left_out = LeftOut(self.pipeline).tables()
                 _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():

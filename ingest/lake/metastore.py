@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from ingest.config.lake_settings import Catalog
 from ingest.model.catalog_names import CatalogName, Entry
 
-_PROVIDER, _PIPELINE = "spark.sql.sources.provider", "ingest.pipeline"
+_PROVIDER, _ID, DELTA = "spark.sql.sources.provider", "ingest.table-id", "delta"
 _LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
 _OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
@@ -32,7 +32,11 @@ _PATIENCE = {
 
 
 class CatalogError(Exception):
-    """The catalogue is away, or refuses; in its words."""
+    """The catalogue refuses, in its words; ``away``: or does not answer."""
+
+    def __init__(self, words: str, *, away: bool) -> None:
+        super().__init__(words)
+        self.away = away
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,24 @@ class Metastore:
     _client: Any
 
     def entry(self, name: CatalogName) -> Entry | None:
-        """What stands under a name; None where nothing does."""
-        if not self._client.tableExists(name.database, name.table):
-            return None
-        table = self._client.getTable(name.database, name.table)
-        held = table.getParameters()
-        location = table.getSd().getSerdeInfo().getParameters().get("path")
-        if held.get(_PROVIDER) != "delta" or location is None:
-            return Entry(str(table.getSd().getLocation()), "")
-        return Entry(str(location), str(held.get(_PIPELINE) or ""))
+        """What stands under a name; None where nothing does. Raises :class:`CatalogError`, as all of these do."""
+        with _told():
+            if not self._client.tableExists(name.database, name.table):
+                return None
+            table = self._client.getTable(name.database, name.table)
+            place, held = table.getSd(), table.getParameters()
+            provider = str(held.get(_PROVIDER) or table.getTableType())
+            serde = place.getSerdeInfo() if place else None
+            path = serde.getParameters().get("path") if serde and serde.getParameters() else None
+            location = path or (place.getLocation() if place else None)
+            return Entry(str(location or ""), provider, str(held.get(_ID) or ""))
 
-    def create(self, name: CatalogName, location: str, pipeline: str) -> None:
+    def create(self, name: CatalogName, entry: Entry) -> None:
         """An entry, and its database where there is none."""
+        with _told():
+            self._create(name, entry)
+
+    def _create(self, name: CatalogName, entry: Entry) -> None:
         package = self._jvm.org.apache.hadoop.hive.metastore.api
         if not self._client.getAllDatabases().contains(name.database):
             self._client.createDatabase(package.Database(name.database, "", None, self._map({})))
@@ -67,7 +77,7 @@ class Metastore:
         place.setLocation(f"{home}/{name.table}-__PLACEHOLDER__")
         place.setInputFormat(_INPUT)
         place.setOutputFormat(_OUTPUT)
-        parameters = self._map({"serialization.format": "1", "path": location})
+        parameters = self._map({"serialization.format": "1", "path": entry.location})
         place.setSerdeInfo(package.SerDeInfo(None, _LAZY, parameters))
         place.setNumBuckets(-1)
         place.setBucketCols(self._jvm.java.util.ArrayList())
@@ -81,20 +91,21 @@ class Metastore:
         table.setTableType("EXTERNAL_TABLE")
         said = {
             "EXTERNAL": "TRUE",
-            _PROVIDER: "delta",
+            _PROVIDER: entry.provider,
             "spark.sql.sources.schema": '{"type":"struct","fields":[]}',
             "spark.sql.partitionProvider": "catalog",
             "spark.sql.create.version": pyspark.__version__,
-            _PIPELINE: pipeline,
+            _ID: entry.id,
         }
         table.setParameters(self._map(said))
         self._client.createTable(table)
 
     def move(self, name: CatalogName, location: str) -> None:
         """Have an entry say another place."""
-        table = self._client.getTable(name.database, name.table)
-        table.getSd().getSerdeInfo().putToParameters("path", location)
-        self._client.alter_table(name.database, name.table, table)
+        with _told():
+            table = self._client.getTable(name.database, name.table)
+            table.getSd().getSerdeInfo().putToParameters("path", location)
+            self._client.alter_table(name.database, name.table, table)
 
     def _map(self, said: dict[str, str]) -> Any:
         found = self._jvm.java.util.HashMap()
@@ -105,27 +116,28 @@ class Metastore:
 
 @contextmanager
 def connected(session: SparkSession, catalog: Catalog) -> Iterator[Metastore]:
-    """For one look. Raises :class:`CatalogError` for whatever goes wrong there."""
+    """For one look. Raises :class:`CatalogError` where there is no connection."""
     jvm: Any = session._jvm
     hive = jvm.org.apache.hadoop.hive
-    try:
+    with _told():
         conf = hive.conf.HiveConf()
         for key, value in {**_PATIENCE, **catalog.settings}.items():
             conf.set(key, value)
         conf.set("hive.metastore.uris", catalog.metastore)
         client = hive.metastore.HiveMetaStoreClient(conf)
-    except Py4JJavaError as failure:
-        raise CatalogError(_said(failure)) from None
     try:
         yield Metastore(jvm, client)
-    except Py4JJavaError as failure:
-        raise CatalogError(_said(failure)) from None
     finally:
         with suppress(Py4JError):  # how it ends hides nothing
             client.close()
 
 
-def _said(failure: Py4JJavaError) -> str:
-    """The first sentence of a Java exception."""
-    lines = str(failure.java_exception.toString()).splitlines()
-    return lines[0][:300] if lines else "no reason given"
+@contextmanager
+def _told() -> Iterator[None]:
+    """What Java raises, as the first sentence of it."""
+    try:
+        yield
+    except Py4JJavaError as failure:
+        lines = str(failure.java_exception.toString()).splitlines() or ["no reason given"]
+        away = any(word in lines[0] for word in ("TTransportException", "Could not connect"))
+        raise CatalogError(lines[0][:300], away=away) from None

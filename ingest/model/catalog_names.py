@@ -46,19 +46,24 @@ def catalog_names(
 
 
 class Entry(NamedTuple):
-    """Of a table, as the catalogue has it. ``pipeline``: of whom it is; empty where it is none of ours."""
+    """Of a table, as the catalogue has it, or is to. ``provider``: of its format; ``id``: Delta's own of the table, by which a lake that has
+    moved is told from another of the same name.
+    """
 
     location: str
-    pipeline: str
+    provider: str
+    id: str
 
 
 Act = Literal["create", "move", "nothing", "refuse"]
 
 
-def act(held: Entry | None, location: str, pipeline: str) -> Act:
+def act(held: Entry | None, wanted: Entry) -> Act:
     """What makes the entry say where the table is. One of somebody else's is never changed."""
     if held is None:
         return "create"
-    if held.location.rstrip("/") == location.rstrip("/"):
+    if held.provider != wanted.provider:
+        return "refuse"
+    if held.location.rstrip("/") == wanted.location.rstrip("/"):
         return "nothing"
-    return "move" if held.pipeline == pipeline else "refuse"
+    return "move" if held.id and held.id == wanted.id else "refuse"

@@ -48,6 +48,14 @@ def test_a_large_range_is_shared_by_more_tasks_than_cores_and_a_small_one_by_as_
     assert len(shared({A: (0, 10 * RECORDS)}, 2, 0)) == 2
 
 
+@given(st.integers(1, 100 * RECORDS), st.integers(1, 16), st.none() | st.integers(0, 100))
+def test_no_core_waits_for_another_s_second_share(records, cores, limit):
+    many = len(shared({A: (0, records)}, cores, limit))
+    if records >= RECORDS * cores and (limit is None or limit >= cores):
+        assert many % cores == 0
+    assert many <= max(2, cores if limit is None else limit, cores * 3 if limit is None else 0)
+
+
 def test_a_partition_was_read_as_far_as_no_share_of_it_is_missing():
     ranges = {A: (0, 30), B: (5, 9)}
     whole = {A: [(10, 20, 20), (0, 10, 10), (20, 30, 30)], B: [(5, 9, 9)]}
