@@ -19,5 +19,5 @@ RUN pip install --no-cache-dir --require-hashes -r requirements/dev.lock \
 
 USER ingest
 # Fetched and verified at build time, so that a container starts offline.
-RUN python -c "from ingest.local import artefacts; artefacts.ensure(['spark'])"
+RUN python -c "from ingest.local import artefacts; artefacts.ensure(['spark', 's3', 'jdbc'])"
 ENTRYPOINT ["ingest"]

@@ -6,6 +6,7 @@ It runs in a Python worker of an executor. Nothing of the driver is known here b
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -75,6 +76,12 @@ def read(job: TaskJob, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
     for some in numbers:
         for number in some.column(0).to_pylist():
             yield from _share(job, number)
+
+
+def probe(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Which Python this is. That it can be said means that what the tasks import is there."""
+    for _ in numbers:
+        yield pa.record_batch({"version": [sys.version]})
 
 
 def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:

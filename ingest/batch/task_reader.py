@@ -76,7 +76,9 @@ class TaskReader:
         try:
             with described(session.sparkContext, words):
                 come = _Come.of(frame.drop("rows") if job.keeps else frame, job.shares)
-        except (PythonException, Py4JJavaError):
+        except (PythonException, Py4JJavaError) as failure:
+            if "cancelled" in str(failure):
+                raise  # so would be what Spark's columns begin
             # Spark's log says why, in words that may hold values of rows.
             return Reading(), request.all_for(reasons.NO_TASK.of())
         if come.failure:

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from ingest.config import pem
 from ingest.config.table_settings import Settings
 from ingest.model.errors import IngestError
 
@@ -181,14 +182,17 @@ class Connection(Settings):
         if self.ca is None:
             return None
         try:
-            return Path(self.ca).read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError) as failure:
-            why = failure.strerror if isinstance(failure, OSError) else "it is no text in PEM"
-            raise IngestError(
-                "E-CONFIG-CA",
-                f"{self.ca}, by which the certificate of `{name}` is checked, cannot be read: {why}.",
-                remedy=f"correct `connections.{name}.ca` in the pipeline file.",
-            ) from None
+            found = pem.certificates(Path(self.ca).read_text(encoding="utf-8", errors="replace"))
+            why = "" if found else "it holds no certificate in PEM"
+        except OSError as failure:
+            found, why = "", failure.strerror or str(failure)
+        if not why:
+            return found
+        raise IngestError(
+            "E-CONFIG-CA",
+            f"{self.ca}, by which the certificate of `{name}` is checked, cannot be used: {why}.",
+            remedy=f"correct `connections.{name}.ca` in the pipeline file.",
+        )
 
 
 class Server(Settings):

@@ -83,6 +83,10 @@ class Lake(Settings):
         default_factory=lambda: Storage.model_validate({}),
         description="Of a lake in an object store of S3's kind: which server, and who goes there.",
     )
+    shared: bool = Field(
+        False,
+        description="Of a lake in a folder: all machines of Spark's cluster have it under the same path, as by NFS.",
+    )
     catalog: Catalog | None = Field(
         None,
         description="Where tables are registered, so that `SELECT * FROM shop.orders` works for others.",

@@ -31,7 +31,7 @@ from ingest.config.source_settings import Source
 from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Defaults, Settings, Table
 from ingest.model.errors import IngestError
-from ingest.model.location import in_object_store
+from ingest.model.location import in_object_store, is_local
 from ingest.model.names import change_log_folder, join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of
@@ -155,6 +155,15 @@ class Pipeline(Settings):
                     if at in written:
                         raise ValueError(f"flows.{flow} and {written[at]} both write {sink.place}")
                     written[at] = f"flows.{flow}"
+        return self
+
+    @model_validator(mode="after")
+    def _is_reached_by_its_tasks(self) -> Pipeline:
+        if self.spark.is_away and is_local(self.lake.path) and not self.lake.shared:
+            raise ValueError(
+                f"lake.path: {self.lake.path} is a folder of this machine, and tasks on others would write to theirs; name a place that all of them reach, such as `s3a://…`. "
+                "Where the folder is the same on all of them, say so: `shared: true`"
+            )
         return self
 
     @model_validator(mode="after")

@@ -90,9 +90,21 @@ class Spark(Settings):
         kind, _, rest = self.master.partition("://")
         if kind not in ("spark", "k8s"):
             return []
-        usual = 7077 if kind == "spark" else 443
+        usual = 7077 if kind == "spark" else 80 if rest.startswith("http://") else 443
         places = [urlsplit(f"//{one.rpartition('//')[2]}") for one in rest.split(",")]
         return [(one.hostname or "", one.port or usual) for one in places]
+
+    @property
+    def is_away(self) -> bool:
+        """Whether tasks run on other machines, as far as the master says: its own on loopback are this one."""
+        return self.on_cluster and not (
+            self.masters and all(host in LOOPBACK for host, _ in self.masters)
+        )
+
+    @property
+    def in_clear(self) -> bool:
+        """Whether the file says that nobody has to prove anything to the driver."""
+        return self.conf.get("spark.authenticate", "").lower() == "false"
 
     @model_validator(mode="after")
     def _is_known_to_its_cluster(self) -> Spark:
@@ -104,9 +116,10 @@ class Spark(Settings):
             )
         if self.secret is not None and not self.master.startswith("spark://"):
             raise ValueError("`secret` is of a standalone cluster: `master: spark://host:port`")
-        decided = self.secret is not None or "spark.authenticate" in self.conf
-        away = any(host not in LOOPBACK for host, _ in self.masters)
-        if self.master.startswith("spark://") and away and not decided:
+        if self.secret is not None and self.in_clear:
+            raise ValueError("`secret` and `spark.authenticate: 'false'` say two things")
+        decided = self.secret is not None or self.in_clear
+        if self.master.startswith("spark://") and self.is_away and not decided:
             raise ValueError(
                 "a cluster beyond this machine needs `secret`, which its master and workers know, too: without it rows and keys go "
                 "there in clear, and whoever reaches the driver's port can run code in it. Where the network keeps others out, say "

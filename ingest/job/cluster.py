@@ -6,16 +6,14 @@ packages from it when they start, so their machines need Spark and a Python of t
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
 
 from ingest.config.spark_settings import Spark
 from ingest.job import shipped_packages
@@ -40,12 +38,6 @@ ENCRYPTED = {
 }
 """Driver and executors know one another, and what goes between them (rows, keys of stores, passwords of Kafka) is hidden."""
 
-WAIT = 120.0
-"""Seconds in which a cluster has to give a first executor; a machine that unpacks packages for the first time takes some ten."""
-
-_LOOK_EVERY = 5.0
-"""Seconds between two looks at who is there."""
-
 _ANSWERS_WITHIN = 5.0
 """Seconds, for a master. Spark itself asks for a minute and ends with a traceback."""
 
@@ -59,24 +51,19 @@ def settings(spark: Spark) -> dict[str, str]:
     """What a cluster's session is given beside the usual; empty on one machine. Raises :class:`IngestError` where no master is there."""
     if not spark.on_cluster:
         return {}
+    _refuse_unknown_yarn(spark)
     found = dict(SETTINGS)
     if spark.masters:
         address = _address_towards(spark.masters)
-        found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
-    if spark.secret is not None or not spark.master.startswith("spark://"):
+        named = f"[{address}]" if ":" in address else address
+        found |= {"spark.driver.host": named, "spark.driver.bindAddress": address}
+    if spark.secret is not None or not (spark.master.startswith("spark://") or spark.in_clear):
         found |= ENCRYPTED
     if spark.packages == "shipped":
         archives = shipped_packages.archives(spark.ship)
-        found["spark.archives"] = ",".join(
-            [*(f"{file}#{name}" for name, file in archives.items()), *_of_user(spark)]
-        )
+        found["spark.archives"] = ",".join(f"{file}#{name}" for name, file in archives.items())
         found["spark.executorEnv.PYTHONPATH"] = ":".join(archives)
     return found
-
-
-def _of_user(spark: Spark) -> list[str]:
-    said = spark.conf.get("spark.archives")
-    return [said] if said else []
 
 
 def private_settings(spark: Spark) -> dict[str, str]:
@@ -113,6 +100,23 @@ def _address_towards(masters: Sequence[tuple[str, int]]) -> str:
     )
 
 
+def _refuse_unknown_yarn(spark: Spark) -> None:
+    """Spark's launcher would end without a word that reaches us."""
+    if spark.master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+        raise IngestError(
+            "E-SPARK-MASTER",
+            "Where YARN is stands in Hadoop's files, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set.",
+            means="Nothing was started.",
+            remedy="set one of them to the folder with `yarn-site.xml` and `core-site.xml`.",
+        )
+
+
+_SAME_SETUP = (
+    " and have our `spark.secret` as their `spark.authenticate.secret`, beside `spark.authenticate true`, `spark.network.crypto.enabled true` "
+    "and `spark.network.crypto.cipher AES/GCM/NoPadding`"
+)
+
+
 def not_taken(master: str, failure: Exception, log: Path) -> IngestError:
     """A session that has not come to be."""
     said = str(failure).strip().splitlines()
@@ -121,63 +125,7 @@ def not_taken(master: str, failure: Exception, log: Path) -> IngestError:
         "E-SPARK-REGISTER",
         f"The cluster {master} has not taken the job: {(named or said or ['no reason given'])[0][:300]}",
         means="Nothing was changed in the lake.",
-        remedy=f"see that master and workers are of Spark {pyspark.__version__}, and have our `spark.secret` as their "
-        "`spark.authenticate.secret`, beside `spark.authenticate true`, `spark.network.crypto.enabled true` and "
-        f"`spark.network.crypto.cipher AES/GCM/NoPadding`. {log} has all of Spark's own words.",
+        remedy=f"see that its machines are of Spark {pyspark.__version__}"
+        f"{_SAME_SETUP if master.startswith('spark://') else ''}. {log} has all of Spark's own words.",
         exit_code=Exit.FAILED,
-    )
-
-
-def executors(session: SparkSession) -> int:
-    """How many are there."""
-    context: Any = session.sparkContext._jsc
-    return len(context.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one
-
-
-def await_executor(
-    session: SparkSession,
-    *,
-    wait: float = WAIT,
-    sleep: Callable[[float], object] = time.sleep,
-) -> None:
-    """Return when there is one, or when Spark asks for them only as there is work. Raises :class:`IngestError` where none comes."""
-    if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        return
-    until = time.monotonic() + wait
-    while not executors(session):
-        if time.monotonic() > until:
-            raise none_there(session, wait)
-        sleep(0.2)
-
-
-class Presence:
-    """Whether a running job has executors at all. ``clock``: seconds, monotonic."""
-
-    def __init__(self, session: SparkSession, clock: Callable[[], float] = time.monotonic) -> None:
-        self._session, self._clock = session, clock
-        self._seen = self._looked = clock()
-
-    def lost(self) -> IngestError | None:
-        """What to end the batch in hand with, whose tasks nobody would ever run; None as long as there is hope."""
-        now = self._clock()
-        if now - self._looked < _LOOK_EVERY:
-            return None
-        self._looked = now
-        if executors(self._session):
-            self._seen = now
-        return none_there(self._session, now - self._seen) if now - self._seen > WAIT else None
-
-
-def none_there(session: SparkSession, waited: float) -> IngestError:
-    """Nobody is there to do the work."""
-    conf = session.sparkContext.getConf()
-    driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
-    return IngestError(
-        "E-SPARK-EXECUTORS",
-        f"The cluster {session.sparkContext.master} has given no executor for {waited:.0f} seconds.",
-        means="What was published stands; the next run goes on from there.",
-        remedy="see on the master's page that a worker is alive and has a core and `spark.executor.memory` (1g unless `spark.conf` "
-        f"says otherwise) free, and in the executors' logs that they reach the driver at {driver}, that their Python is "
-        f"{sys.version_info.major}.{sys.version_info.minor}, and that the secret is the same everywhere.",
-        may_pass=True,
     )

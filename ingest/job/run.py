@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_runs import beside, each_once
-from ingest.job import spark_session, stop_signal
+from ingest.job import executors, spark_session, stop_signal
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
@@ -156,8 +156,11 @@ class Run:
                 drop=self._drop(epochs, target),
                 observer=observer,
             )
-            with self._flows(spark, observer, once=once):
-                self._stream_until_done(streaming, from_beginning=from_beginning)
+            try:
+                with self._flows(spark, observer, once=once):
+                    self._stream_until_done(streaming, from_beginning=from_beginning)
+            finally:
+                streaming.registering.close()
 
     @contextmanager
     def _flows(self, spark: SparkSession, observer: Observer, *, once: bool) -> Iterator[None]:
@@ -222,7 +225,7 @@ class Run:
             except Exception as failure:
                 if spark_session.has_died(failure):
                     raise  # nothing can be begun anew inside this process
-                ended = again(failure, self.log, self.pipeline.lake.path)
+                ended = again(executors.lost() or failure, self.log, self.pipeline.lake.path)
             if ended is None or self._stop.is_set():
                 return
             tries = 1 if streaming.applied else tries + 1
@@ -239,7 +242,9 @@ class Run:
 
     def _start_spark(self, *, short: bool = False) -> SparkSession:
         self.say("starting Spark …")
-        self._spark = spark_session.for_pipeline(self.pipeline, self.log, short=short)
+        self._spark = spark_session.for_pipeline(
+            self.pipeline, self.log, short=short, stopping=self._stop.is_set
+        )
         return self._spark
 
     def _read_in_driver(

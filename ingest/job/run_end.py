@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ingest.job import executors
 from ingest.job.spark_session import has_died
 from ingest.job.stream_failure import spark_died, written
 from ingest.lake.files.disk_failure import of_disk
@@ -23,7 +24,8 @@ def told(log: Path, lake: str) -> Iterator[None]:
         raise
     except Exception as failure:
         # Spark first: what has died cannot be asked for the words of its failures.
-        error = spark_died(log) if has_died(failure) else of_disk(failure, lake)
+        died = spark_died(log) if has_died(failure) else None
+        error = died or executors.lost() or of_disk(failure, lake)
         if error is None:
             raise
         written(failure, log)

@@ -76,6 +76,8 @@ def _closure(names: Iterable[str]) -> list[metadata.Distribution]:
             if name in asked:
                 raise _not_installed(name) from None
             continue
+        if not any(file.suffix in (".py", ".so") for file in one.files or ()):
+            raise _not_as_files(name)
         found[name] = one
         wanted += [
             re.split(r"[\s\[;<>=!~(]", said, maxsplit=1)[0]
@@ -96,6 +98,16 @@ def _not_installed(name: str) -> IngestError:
         f"The package {name!r} is to go to the cluster's machines, and is not installed here.",
         means="Nothing was started.",
         remedy="install it, or correct `spark.ship` in the pipeline file.",
+    )
+
+
+def _not_as_files(name: str) -> IngestError:
+    return IngestError(
+        "E-SPARK-SHIP",
+        f"The package {name!r} is to go to the cluster's machines, and its files are not known: it is installed as a link to a folder, or by "
+        "something that keeps no list of them.",
+        means="Nothing was started.",
+        remedy="install it from a wheel (`pip install DIST.whl`), or have it on those machines and say `packages: installed`.",
     )
 
 

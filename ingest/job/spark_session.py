@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,12 +23,11 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.job import cluster
+from ingest.job import cluster, executors
 from ingest.kafka import client_settings
 from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
-from ingest.model.errors import IngestError
 from ingest.model.location import is_local, is_s3
 
 DEFAULTS = {
@@ -122,8 +122,8 @@ thousand methods a few hundred times each; compiling them takes more than they s
 100 changes to each of ten tables, warm, 12, not 14; a thousand changes into a million rows the same (`bench.merges`).
 """
 
-_JOINED = frozenset({"spark.archives"})
-"""Settings of which a user's own are among ours already."""
+_JOINED = {"spark.archives": ",", "spark.executorEnv.PYTHONPATH": ":"}
+"""Settings in which a user's own stand behind ours, and what stands between them."""
 
 _TRIES = 4
 """Of a task: what ``spark.task.maxFailures`` is on a cluster, and does not change on one machine."""
@@ -210,11 +210,21 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     hidden = {REDACTION: client_settings.HIDDEN} if pipeline.kafka.security else {}
     away = cluster.settings(pipeline.spark)
     ours = {**local, **away, **store, **hidden, **flows, **(SHORT if short else {})}
-    return {**ours, **pipeline.spark.conf, **{name: ours[name] for name in _JOINED & ours.keys()}}
+    said = pipeline.spark.conf
+    both = _JOINED.keys() & ours.keys() & said.keys()
+    return {**ours, **said, **{name: f"{ours[name]}{_JOINED[name]}{said[name]}" for name in both}}
 
 
-def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> SparkSession:
-    """The session of a pipeline's job. ``short``: as :func:`settings` has it."""
+def for_pipeline(
+    pipeline: Pipeline,
+    log: Path,
+    *,
+    short: bool = False,
+    stopping: Callable[[], bool] = lambda: False,
+) -> SparkSession:
+    """The session of a pipeline's job. ``short``: as :func:`settings` has it; ``stopping``: whether nobody waits for it any more. Raises
+    :class:`IngestError` where a cluster does not take it, or has nobody who can run our tasks.
+    """
     spark = pipeline.spark
     away: dict[str, str] = {"python": cluster.python(spark)} if spark.on_cluster else {}
     try:
@@ -230,13 +240,16 @@ def for_pipeline(pipeline: Pipeline, log: Path, *, short: bool = False) -> Spark
             **away,
         )
     except (Py4JError, PySparkException) as failure:
-        if not spark.on_cluster or _has_ended():
+        if not spark.on_cluster or has_died(failure):
             raise
         raise cluster.not_taken(spark.master, failure, log) from failure
     if spark.on_cluster:
         try:
-            cluster.await_executor(session)
-        except IngestError:
+            executors.await_one(session, stopping=stopping)
+            executors.watch(session)
+            if not stopping():
+                executors.refuse_unfit(session)
+        except BaseException:
             end(session)
             raise
     return session
@@ -261,8 +274,9 @@ def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
         lines = (f"{name}={as_property(text)}\n" for name, text in settings.items())
         file.write_text("".join(lines), encoding="ascii")
         # Else such a file would take the place of the machine's spark-defaults.conf.
-        said = f"--properties-file {file} --load-spark-defaults"
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{said} {before or 'pyspark-shell'}"
+        said = f"--properties-file {shlex.quote(str(file))} --load-spark-defaults pyspark-shell"
+        words = (before or "").removesuffix("pyspark-shell")
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{words} {said}".strip()
         try:
             yield
         finally:
@@ -322,10 +336,10 @@ def has_died(failure: BaseException) -> bool:
     lost = isinstance(failure, _LOST) and not isinstance(failure, Py4JJavaError)
     if getattr(SparkContext._gateway, "proc", None) is None:
         return lost  # it was about to be heard for the first time
-    return _has_ended(_ENDS_WITHIN if lost else 0) or is_stopped()
+    return has_ended(_ENDS_WITHIN if lost else 0) or is_stopped()
 
 
-def _has_ended(within: float = 0) -> bool:
+def has_ended(within: float = 0) -> bool:
     """Whether the JVM, a child process of ours, is gone."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
@@ -337,9 +351,11 @@ def _has_ended(within: float = 0) -> bool:
 def is_stopped() -> bool:
     """Whether a session that we have not ended is over, as where the cluster's master has removed the application."""
     context = SparkContext._active_spark_context
+    if context is None or has_ended():
+        return False
     try:
-        return context is not None and bool(context._jsc.sc().isStopped())
-    except Py4JError:
+        return bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError, AttributeError):  # it ends at this moment
         return False
 
 
@@ -347,6 +363,7 @@ def end(session: SparkSession | None) -> None:
     """Stop Spark, as far as it is there: how a run has ended is not to be hidden by how Spark ends."""
     if session is None:
         return
+    executors.unwatch()
     with suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark's own, that it is gone already
         session.stop()

@@ -82,8 +82,14 @@ _OF_ALL = (
     "SparkContext was shut down",
     "stopped SparkContext",
     "OutOfMemoryError",
+    "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
+    "Checkpoint block",
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "executor is gone",
 )
-"""In texts of Spark's failures: Kafka, from which its tasks read; a query that was stopped; Spark itself."""
+"""In texts of Spark's failures: Kafka, from which its tasks read; a query that was stopped; Spark itself; an executor that
+is gone, with the rows of the batch that it kept."""
 
 _LASTING = (
     ArithmeticError,
@@ -149,7 +155,7 @@ def spark_died(log: Path) -> IngestError:
     if is_stopped():
         return IngestError(
             "E-SPARK-STOPPED",
-            "Spark has ended in the middle of the run: the cluster has removed the application, or lost it.",
+            "Spark has ended in the middle of the run: a cluster has removed the application, or lost it.",
             means="The batch in hand was not published; the next run finishes it.",
             remedy=f"run again; a service manager does so by itself. {log} and the master's page say why.",
             exit_code=Exit.FAILED,

@@ -21,10 +21,10 @@ from ingest.batch.batch_report import BatchReport
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
-from ingest.job import cluster
+from ingest.job import executors
 from ingest.job.registering import Registering
 from ingest.job.rehearsal import Rehearsal, newest_records
-from ingest.job.spark_session import has_died
+from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
 from ingest.job.stream_guard import StreamGuard
 from ingest.job.wall_clock import ClockSetBackError, WallClock
@@ -88,17 +88,17 @@ class Streaming:
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
     _rehearsal: Rehearsal | None = None
-    _registering: Registering = field(init=False)
+    registering: Registering = field(init=False)
 
     def __post_init__(self) -> None:
-        self._registering = Registering(self.spark, self.pipeline, self.say)
+        self.registering = Registering(self.spark, self.pipeline, self.say)
         self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
         """Decide, mend, stream; returns why it ended, unless it was to end."""
         self.applied = 0
         if self.pipeline.spark.on_cluster:
-            cluster.await_executor(self.spark)
+            executors.await_one(self.spark, stopping=self.stop.is_set)
         checkpoint = Storage(self.spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
@@ -148,7 +148,7 @@ class Streaming:
             if ended is None and not self.stop.is_set():
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
-                self._registering.finish(batches.newest, self.stop)
+                self.registering.finish(batches.newest, self.stop)
                 left_out = LeftOut(self.pipeline).tables()
                 _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():
@@ -272,12 +272,9 @@ class Streaming:
     def watch(self, query: StreamingQuery, guard: StreamGuard, batches: Batches) -> Again | None:
         """Until the query ends; returns why, unless it was to end."""
         seen, clock = -1, WallClock()
-        presence = cluster.Presence(self.spark) if self.pipeline.spark.on_cluster else None
         try:
             while not query.awaitTermination(1):
-                if presence and (lost := presence.lost()):
-                    guard.failure = lost
-                    self.spark.sparkContext.cancelAllJobs()
+                if executors.lost():
                     break
                 self.committer.refuse_lost()
                 clock.refuse_set_back()
@@ -303,7 +300,12 @@ class Streaming:
         finally:
             guard.close()  # also where Spark is gone: its last batch may still be writing, without it
             _end(query)
+        guard.failure = executors.lost() or guard.failure
         if guard.failure is None:
+            if not self.stop.is_set() and is_stopped():
+                raise RuntimeError(
+                    "Spark has ended below the query"
+                )  # which ends without a failure then
             return None
         return again(guard.failure, self.log, self.pipeline.lake.path)
 
@@ -325,7 +327,7 @@ class Streaming:
 
     def _settle(self, batches: Batches) -> None:
         self._settled = time.monotonic()
-        self._registering.look(batches.newest)
+        self.registering.look(batches.newest)
         try:
             batches.clean_up(self.supervisor.streaming())
         except IngestError as failure:

@@ -7,9 +7,10 @@ Certificates go to our clients and Spark's as they are, not by a path, since tas
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 
+from ingest.config import pem
 from ingest.config.connection_settings import Password
 from ingest.config.kafka_settings import Kafka, Security
 from ingest.config.pipeline_file import Pipeline
@@ -28,11 +29,6 @@ _LOGIN = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
-_CERTIFICATE, _KEY = (
-    re.compile(rf"-----BEGIN {kind}-----.*?-----END {kind}-----", re.DOTALL)
-    for kind in ("CERTIFICATE", "(?:[A-Z]+ )?PRIVATE KEY")
-)
-
 _OF_PASSWORD = ("Kafka's password", "kafka.security.password")
 
 HIDDEN = "(?i)url|sasl[.]jaas[.]config|ssl[.]keystore[.]key|password"
@@ -50,10 +46,10 @@ def of_librdkafka(kafka: Kafka) -> dict[str, str]:
         found["sasl.username"] = security.user or ""
         found["sasl.password"] = _password(security)
     if security.ca:
-        found["ssl.ca.pem"] = _pem(security.ca, "ca", _CERTIFICATE)
+        found["ssl.ca.pem"] = _pem(security.ca, "ca", pem.certificates)
     if security.keystore:
-        found["ssl.certificate.pem"] = _pem(security.keystore, "keystore", _CERTIFICATE)
-        found["ssl.key.pem"] = _pem(security.keystore, "keystore", _KEY)
+        found["ssl.certificate.pem"] = _pem(security.keystore, "keystore", pem.certificates)
+        found["ssl.key.pem"] = _pem(security.keystore, "keystore", pem.private_keys)
     return found
 
 
@@ -66,11 +62,13 @@ def of_java(kafka: Kafka) -> dict[str, str]:
     found = _login(security, secret.replace("\\", "\\\\").replace('"', '\\"'))
     if security.ca:
         found["ssl.truststore.type"] = "PEM"
-        found["ssl.truststore.certificates"] = _pem(security.ca, "ca", _CERTIFICATE)
+        found["ssl.truststore.certificates"] = _pem(security.ca, "ca", pem.certificates)
     if security.keystore:
         found["ssl.keystore.type"] = "PEM"
-        found["ssl.keystore.key"] = _pem(security.keystore, "keystore", _KEY)
-        found["ssl.keystore.certificate.chain"] = _pem(security.keystore, "keystore", _CERTIFICATE)
+        found["ssl.keystore.key"] = _pem(security.keystore, "keystore", pem.private_keys)
+        found["ssl.keystore.certificate.chain"] = _pem(
+            security.keystore, "keystore", pem.certificates
+        )
     return found
 
 
@@ -103,15 +101,15 @@ def _login(security: Security, secret: str) -> dict[str, str]:
     return found
 
 
-def _pem(path: str, setting: str, kind: re.Pattern[str]) -> str:
+def _pem(path: str, setting: str, of: Callable[[str], str]) -> str:
     """What a file has of one kind. Raises :class:`IngestError` where it has none."""
     try:
-        found = kind.findall(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as failure:
-        why = failure.strerror if isinstance(failure, OSError) else "it is no text"
+        found = of(Path(path).read_text(encoding="utf-8", errors="replace"))
+    except OSError as failure:
+        why = failure.strerror or str(failure)
     else:
         if found:
-            return "".join(f"{block}\n" for block in found)
+            return found
         why = "it lacks a private key, or a certificate, in PEM"
     raise IngestError(
         "E-KAFKA-CERTIFICATE",

@@ -84,6 +84,7 @@ class MySql:
         base = [str(server.binary), f"--defaults-file={config}", *as_root]
         if not (self.home / "mysql" / "data" / "mysql.ibd").exists():
             self._initialise(base, server.environment)
+            mysqld.has_made_data(self.home, server)
         init_file = self._accounts()
         command = [*base, f"--init-file={init_file}"]
         return process.start("mysql", command, home=self.home, env=server.environment)

@@ -29,12 +29,14 @@ def test_executors_find_the_driver_by_the_service_s_name_and_ports():
     assert SPARK.conf["spark.driver.host"] == service["metadata"]["name"]
     ports = {str(one["port"]) for one in service["spec"]["ports"]}
     assert {SPARK.conf[f"spark.driver{of}.port"] for of in ("", ".blockManager")} <= ports
-    labels = MANIFESTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    pod = f"{MANIFESTS['StatefulSet']['metadata']['name']}-0"
+    assert SPARK.conf["spark.kubernetes.driver.pod.name"] == pod
+    labels = MANIFESTS["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"] == labels
 
 
-def test_the_job_reads_what_the_deployment_mounts():
-    pod = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
+def test_the_job_reads_what_the_stateful_set_mounts():
+    pod = MANIFESTS["StatefulSet"]["spec"]["template"]["spec"]
     mounts = [one["mountPath"] for one in pod["containers"][0]["volumeMounts"]]
     text = MANIFESTS["ConfigMap"]["data"]["shop.yaml"]
     files = [*re.findall(r"file: (/[\w/.-]+)", text), pod["containers"][0]["args"][-1]]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ingest.local import process
+from ingest.local import artefacts, process
 from ingest.local.stack import Stack
 from tests.support.other_mysql import mysqld
 from tests.support.server import Cli, Server
@@ -21,11 +21,13 @@ def nine(tmp_path_factory):
     home = tmp_path_factory.mktemp("nine")
     stack = Stack.at(home / "stack")
     cli = Cli(stack, home)
-    done = cli("local", "up", "--home", str(stack.home), "--mysql", str(binary))
-    assert done.returncode == 0, done.stderr
-    stack = Stack.at(stack.home)
-    yield Cli(stack, home), Server(stack)
-    assert cli("local", "down", "--home", str(stack.home)).returncode == 0
+    try:
+        done = cli("local", "up", "--home", str(stack.home), "--mysql", str(binary))
+        assert done.returncode == 0, done.stderr
+        stack = Stack.at(stack.home)
+        yield Cli(stack, home), Server(stack)
+    finally:
+        cli("local", "down", "--home", str(stack.home))
 
 
 def went(done):
@@ -69,9 +71,10 @@ def test_a_mysql_9_is_mirrored_and_a_table_with_a_vector_is_set_aside_by_name(ni
 @pytest.mark.long
 def test_data_of_mysql_9_are_not_given_to_the_pinned_one(nine):
     cli, _ = nine
-    pinned = cli("local", "up", "--home", str(cli.stack.home), "--mysql", "/usr/bin/false")
-    assert pinned.returncode == 2
-    assert "E-LOCAL-MYSQLD" in pinned.stderr
+    pinned = artefacts.mysql_home() / "bin" / "mysqld"
+    done = cli("local", "up", "--home", str(cli.stack.home), "--mysql", str(pinned))
+    assert done.returncode == 2, done.stderr
+    assert "are of MySQL 9." in done.stderr
 
 
 @pytest.mark.long

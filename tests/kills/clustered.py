@@ -20,12 +20,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ingest.job.executors import WAIT
 from ingest.local.stack import Stack
+from ingest.model.errors import Exit
 from tests.kills.lab import Lab, LabError
 from tests.kills.matrix import SHARE
 from tests.support import s3
 from tests.support.cluster import Cluster
 
+EVERYBODY = "all workers"
+"""Come back only once the job has said that nobody is there."""
 VICTIMS = ("executor", "worker", "master", "driver")
 PLACES = (
     "batch_started",
@@ -51,10 +55,12 @@ class Clustered:
     lab: Lab
     cluster: Cluster
     begun_anew: list[str] = field(default_factory=list)
+    _seen: int = 0
 
     def round(self, victim: str, place: str, *, ddl: bool) -> None:
         lab = self.lab
         self.begun_anew.clear()
+        self._mark()
         lab.arm(place.format(db=lab.name))
         lab.change(ddl=ddl)
         lab.until_reached()
@@ -76,16 +82,29 @@ class Clustered:
         self.lab.refuse_untrue()
 
     def _begin_anew(self) -> None:
+        """As a service manager does, where it has ended by an error of ours. Raises ``LabError`` where by anything else."""
         assert self.lab.job is not None
-        said = self.lab.job.log.read_text().splitlines()
-        self.begun_anew.append(next((one for one in reversed(said) if "E-" in one), ""))
+        said = self.lab.job.log.read_text()[self._seen :]
+        named = [line for line in said.splitlines() if line.lstrip().startswith("error E-")]
+        status = self.lab.job.process.returncode
+        if status != Exit.FAILED or not named or "Traceback" in said:
+            raise LabError(f"the job ended with {status}: {said[-600:]}")
+        self.begun_anew.append(named[-1].strip())
+        self._mark()
         self.lab.start()
+
+    def _mark(self) -> None:
+        log = self.lab.folder / "job.log"
+        self._seen = len(log.read_text()) if log.exists() else 0
 
     def _kill(self, victim: str) -> None:
         if victim == "driver":
             self.lab.kill("driver")
         elif victim == "executor":
             self.cluster.kill_executor()
+        elif victim == EVERYBODY:
+            for number in range(self.cluster.workers):
+                self.cluster.kill(f"worker{number}")
         else:
             self.cluster.kill("worker0" if victim == "worker" else "master")
 
@@ -94,6 +113,15 @@ class Clustered:
             self.lab.start()
         elif victim == "worker":
             self.cluster.start_worker(0)
+        elif victim == EVERYBODY:
+            lab = self.lab
+            lab.until(
+                lambda: "no executor for" in lab.job.log.read_text()[self._seen :],
+                "saying that nobody is there",
+                2 * WAIT,
+            )
+            for number in range(self.cluster.workers):
+                self.cluster.start_worker(number)
         elif victim == "master":
             time.sleep(2)  # tasks go on without it
             self.cluster.start_master()
@@ -148,8 +176,9 @@ def main() -> None:
                 here.lab.prepare()
                 here.lab.start()
                 here.lab.until_equal(PATIENCE)
-                for number in range(given.rounds):
-                    victim, place = VICTIMS[number % len(VICTIMS)], draw.choice(PLACES)
+                victims = [VICTIMS[number % len(VICTIMS)] for number in range(given.rounds)]
+                for number, victim in enumerate([*victims, EVERYBODY]):
+                    place = draw.choice(PLACES)
                     said = _round(here, victim, place, ddl=number % 3 == 2)
                     failed += said["outcome"] != "equal"
                     with given.ledger.open("a") as file:

@@ -8,6 +8,7 @@ The server runs by the C library that it was built with, which lies in the same 
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -36,7 +37,8 @@ def mysqld(kind: str = "mysql") -> Path | None:
     if found.exists():
         return found
     mirror = _mirror()
-    if mirror is None or shutil.which("apt-get") is None or not _KEYS.exists():
+    has_apt = shutil.which("apt-get") is not None and _KEYS.exists()
+    if mirror is None or not has_apt or platform.machine() != "x86_64":
         return None
     shutil.rmtree(home, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "sources"):

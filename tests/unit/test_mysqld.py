@@ -25,10 +25,28 @@ EIGHT = "mysqld  Ver 8.0.33 for Linux on x86_64 (Source distribution)"
 NINE = "mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))"
 
 
+def with_data(stack):
+    (stack / "mysql" / "data").mkdir(parents=True, exist_ok=True)
+    (stack / "mysql" / "data" / "mysql.ibd").touch()
+
+
 def test_a_stack_keeps_the_server_that_it_was_started_with(server, tmp_path):
     nine, stack = server("nine", NINE), tmp_path / "stack"
     assert mysqld.chosen(stack, nine).binary == nine
     assert mysqld.chosen(stack) == mysqld.Mysqld(nine, nine.parent.parent, {})
+
+
+def test_a_stack_that_took_the_one_on_the_path_stays_with_it(server, tmp_path, monkeypatch):
+    eight, stack = server("eight", EIGHT), tmp_path / "stack"
+    monkeypatch.setattr(mysqld.shutil, "which", lambda *_, **__: str(eight))
+    found = mysqld.chosen(stack)
+    mysqld.has_made_data(stack, found)
+    with_data(stack)
+    monkeypatch.setattr(mysqld.shutil, "which", lambda *_, **__: None)
+    assert mysqld.chosen(stack).binary == eight
+    eight.write_text(f"#!/bin/sh\necho '{NINE}'\n")  # a package has replaced it
+    with pytest.raises(IngestError, match=r"are of MySQL 8\.0"):
+        mysqld.chosen(stack)
 
 
 @pytest.mark.parametrize(
@@ -45,17 +63,20 @@ def test_what_is_no_mysql_of_8_or_9_is_refused_and_not_remembered(server, tmp_pa
         mysqld.chosen(tmp_path / "stack", server("other", said))
     assert refused.value.code == "E-LOCAL-MYSQLD"
     assert not (tmp_path / "stack").exists()
+    assert said in str(refused.value)
 
 
 def test_data_of_one_version_are_not_given_to_another(server, tmp_path):
     eight, nine, stack = server("eight", EIGHT), server("nine", NINE), tmp_path / "stack"
-    (stack / "mysql" / "data").mkdir(parents=True)
-    (stack / "mysql" / "data" / "mysql.ibd").touch()
-    with pytest.raises(IngestError, match=r"are of MySQL 8.0"):  # by the pinned one, of before
+    with_data(stack)
+    with pytest.raises(IngestError, match=r"are of MySQL 8\.0"):  # by the pinned one, of before
         mysqld.chosen(stack, nine)
     assert mysqld.chosen(stack, eight).binary == eight
-    with pytest.raises(IngestError, match=r"are of MySQL 8.0"):
+    eight.unlink()
+    with pytest.raises(IngestError, match=r"are of MySQL 8\.0"):
         mysqld.chosen(stack, nine)
+    with pytest.raises(IngestError, match="is no MySQL server that runs here"):
+        mysqld.chosen(stack)
 
 
 def test_a_server_that_is_gone_is_said(server, tmp_path):

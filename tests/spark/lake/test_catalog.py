@@ -1,7 +1,10 @@
 """Tables registered in a real Hive metastore: what stands there, whom it belongs to, and that another Spark reads by it."""
 
+import socket
 import subprocess
 import sys
+import threading
+import time
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -28,9 +31,9 @@ def catalog(running):
     return Catalog(metastore=running.uri, database="mirror_{database}")
 
 
-def state(path, log=None, hidden=None):
-    log = SimpleNamespace(path=str(log)) if log else None
-    return SimpleNamespace(path=str(path), version=1, log=log, hidden=hidden, position=None)
+def state(path, log=None, hidden=None, known_as="id"):
+    log = SimpleNamespace(path=str(log), id=f"{known_as} of the log") if log else None
+    return SimpleNamespace(path=str(path), log=log, hidden=hidden, position=None, id=known_as)
 
 
 def manifest(**tables):
@@ -46,71 +49,107 @@ class Clock:
 
 @pytest.fixture
 def registering(spark, catalog):
-    said = []
-
-    def make(name="p", **settings):
-        lake = SimpleNamespace(catalog=catalog.model_copy(update=settings))
-        clock = Clock()
-        made = Registering(spark, SimpleNamespace(name=name, lake=lake), said.append, clock)
+    def make(**settings):
+        lake = SimpleNamespace(
+            catalog=catalog.model_copy(update=settings), change_log_suffix="__changes"
+        )
+        clock, said = Clock(), []
+        made = Registering(spark, SimpleNamespace(lake=lake), said.append, clock)
         made.clock_, made.said = clock, said
         return made
 
     return make
 
 
+def finished(registering, newest):
+    registering.finish(newest, threading.Event())
+    return registering.said
+
+
 def test_each_table_and_its_log_get_an_entry_that_goes_where_the_table_goes(
     spark, catalog, registering, tmp_path
 ):
-    newest = manifest(a__orders=state(tmp_path / "orders", log=tmp_path / "orders__changes"))
-    first = registering()
-    first.finish(newest)
+    newest = manifest(a__orders=state(tmp_path / "orders", log=tmp_path / "%5Forders__changes"))
+    said = finished(registering(), newest)
+    assert said[0].endswith(", as mirror_a.orders")
     with metastore.connected(spark, catalog) as held:
-        for name in ("orders", "orders__changes"):
-            entry = held.entry(CatalogName("mirror_a", name))
-            assert entry == Entry(f"file:{tmp_path / name}", "p")
-    assert first.said[0].endswith(", as mirror_a.orders")
-    registering().finish(newest)
-    assert len(first.said) == 2
-    registering().finish(manifest(a__orders=state(tmp_path / "moved")))
+        entry = held.entry(CatalogName("mirror_a", "orders"))
+        assert entry == Entry(f"file:{tmp_path}/orders", "delta", "id")
+        log = held.entry(CatalogName("mirror_a", "orders__changes"))
+        assert log == Entry(f"file:{tmp_path}/%5Forders__changes", "delta", "id of the log")
+    assert finished(registering(), newest) == []
+    moved = manifest(a__orders=state(tmp_path / "mo ved"))
+    assert "leads to" in finished(registering(), moved)[0]
     with metastore.connected(spark, catalog) as held:
-        assert held.entry(CatalogName("mirror_a", "orders")).location == f"file:{tmp_path}/moved"
+        assert held.entry(CatalogName("mirror_a", "orders")).location == f"file:{tmp_path}/mo ved"
 
 
-def test_an_entry_of_another_pipeline_stands_and_is_said_once(registering, tmp_path):
-    registering("p").finish(manifest(b__t=state(tmp_path / "one")))
-    other = registering("q")
-    newest = manifest(b__t=state(tmp_path / "two"), b__u=state(tmp_path / "three"))
-    other.finish(newest)
-    refused = [one for one in other.said if "is not of this pipeline" in one]
-    assert len(refused) == 1
-    assert f"leads to file:{tmp_path}/one" in refused[0]
-    assert other.said[-1].endswith("as mirror_b.u")
+def test_an_entry_of_another_lake_stands_and_the_others_go_on(registering, tmp_path):
+    finished(registering(), manifest(b__t=state(tmp_path / "one")))
+    newest = manifest(
+        b__t=state(tmp_path / "two", known_as="other"), b__u=state(tmp_path / "three")
+    )
+    refused, taken = finished(registering(), newest)
+    assert f"not this lake's: delta at file:{tmp_path}/one" in refused
+    assert taken.endswith("as mirror_b.u")
 
 
-def test_a_catalogue_that_is_away_is_said_once_and_asked_again_after_a_while(
+def test_a_table_that_is_refused_takes_its_place_once_it_is_free(
+    spark, catalog, registering, tmp_path
+):
+    name = CatalogName("mirror_f", "t")
+    with metastore.connected(spark, catalog) as held:
+        held.create(name, Entry(f"file:{tmp_path}/x", "parquet", ""))
+    newest, one = manifest(f__t=state(tmp_path / "t")), registering()
+    for _ in range(3):
+        look(one, newest)
+    assert len(one.said) == 1
+    with metastore.connected(spark, catalog) as held:
+        held._client.dropTable(name.database, name.table)
+    look(one, newest)
+    assert one.said[1:] == [f"f.t is in {one._where} now, as {name}"]
+
+
+def look(registering, newest):
+    registering.look(newest)
+    registering._wait(time.monotonic() + 60, threading.Event())
+    registering.clock_.now += AGAIN + 1
+
+
+def test_a_catalogue_that_is_away_is_said_once_and_asked_again_and_said_when_it_is_back(
     registering, catalog, tmp_path
 ):
     away = registering(metastore="thrift://127.0.0.1:1")
     newest = manifest(c__t=state(tmp_path / "t"))
     for _ in range(3):
-        away.look(newest)
-        away._wait()
-        away.clock_.now += AGAIN + 1
+        look(away, newest)
     assert len(away.said) == 1
     assert "cannot be used" in away.said[0]
     away.pipeline.lake.catalog = catalog
-    away.look(newest)
-    away._wait()
-    assert away.said[-1].endswith("as mirror_c.t")
+    look(away, newest)
+    assert away.said[1].endswith("as mirror_c.t")
+    assert away.said[2].endswith("is there again")
 
 
 def test_what_a_catalogue_refuses_is_one_sentence(spark, catalog, tmp_path):
-    name = CatalogName("d", "t")
+    name, entry = CatalogName("d", "t"), Entry(f"file:{tmp_path}", "delta", "id")
     with metastore.connected(spark, catalog) as held:
-        held.create(name, f"file:{tmp_path}", "p")
-    refused = pytest.raises(CatalogError, match="AlreadyExists")
-    with refused, metastore.connected(spark, catalog) as held:
-        held.create(name, f"file:{tmp_path}", "p")
+        held.create(name, entry)
+        with pytest.raises(CatalogError, match="AlreadyExists") as refused:
+            held.create(name, entry)
+    assert not refused.value.away
+
+
+def test_a_run_that_is_to_stop_does_not_wait_for_a_catalogue_that_hangs(registering, tmp_path):
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes a connection and says nothing
+        one = registering(metastore=f"thrift://127.0.0.1:{silent.getsockname()[1]}")
+        one.look(manifest(g__t=state(tmp_path / "t")))
+        stop.set()
+        one.finish(manifest(g__t=state(tmp_path / "t")), stop)
+        assert one._thread.is_alive()
+        assert one._thread.daemon
+        one.close()
 
 
 OTHER = """
@@ -132,7 +171,7 @@ for database in ("mirror_e", "own"):
     place = one.getSd()
     print([str(part) for part in (one.getTableType(), place.getInputFormat(), place.getOutputFormat(), place.getCols().toString(),
         place.getSerdeInfo().toString(), place.getLocation().rpartition("/")[2], one.getPartitionKeys().toString(), sorted(
-            (k, v) for k, v in dict(one.getParameters()).items() if k not in ("ingest.pipeline", "transient_lastDdlTime")))])
+            (k, v) for k, v in dict(one.getParameters()).items() if k not in ("ingest.table-id", "transient_lastDdlTime")))])
 """
 
 
@@ -140,7 +179,7 @@ for database in ("mirror_e", "own"):
 def test_another_spark_reads_by_name_and_an_entry_is_as_spark_s_own(registering, running, tmp_path):
     place = str(tmp_path / "orders")
     DeltaTable.create(place, Schema.from_arrow(pa.schema([("id", pa.int64())])))
-    registering().finish(manifest(e__orders=state(place)))
+    finished(registering(), manifest(e__orders=state(place)))
     # As a DDL does: nothing is done in the catalogue.
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "more": pa.array([None, "x"])})
     write_deltalake(place, rows, mode="append", schema_mode="merge")

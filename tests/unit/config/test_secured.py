@@ -131,6 +131,22 @@ def test_a_connector_is_told_where_its_worker_finds_the_password_not_what_it_is(
         ("spark", {"master": "mesos://host:5050"}, "spark://host:port"),
         ("spark", {"master": "local[2]", "secret": {"env": "X"}}, "of a standalone cluster"),
         ("spark", {"conf": {"spark.authenticate.secret": "hunter2"}}, "use `spark.secret`"),
+        (
+            "spark",
+            {"master": "spark://h:1", "conf": {"spark.authenticate": "true"}},
+            "needs `secret`",
+        ),
+        (
+            "spark",
+            {
+                "master": "spark://h:1",
+                "secret": {"env": "X"},
+                "conf": {"spark.authenticate": "false"},
+            },
+            "say two things",
+        ),
+        ("spark", {"master": "spark://h:1", "secret": {"env": "X"}}, "would write to theirs"),
+        ("spark", {"master": "yarn"}, "would write to theirs"),
         ("source", {"mysql": "mysql://u@h:1/?sslMode=VERIFY_CA"}, "behind a `?`"),
         ("lake", {"path": "s3a://AKIA:hunter2@b/l"}, "out of the URI"),
         ("lake", {"path": "s3a://b/l#1"}, "not the same place"),

@@ -11,11 +11,15 @@ from types import SimpleNamespace
 
 import pyspark
 import pytest
+import yaml
+from py4j.protocol import Py4JError
 
+from ingest.config import pipeline_file
 from ingest.config.connection_settings import Password
 from ingest.config.spark_settings import Spark
-from ingest.job import cluster, shipped_packages, spark_session
+from ingest.job import cluster, executors, shipped_packages, spark_session, stream_failure
 from ingest.model.errors import IngestError
+from tests.unit.config.test_pipeline_file import GOOD
 
 IMPORTED_IN_TASKS = """
 import ingest.batch.in_task, ingest.kafka.fetch, ingest.arrow.kept_rows, ingest.arrow.folded_pieces
@@ -55,13 +59,31 @@ def test_on_one_machine_nothing_is_said_of_clusters():
     assert cluster.settings(Spark()) == cluster.private_settings(Spark()) == {}
 
 
-def test_a_user_s_own_archives_go_beside_ours(master):
-    said = cluster.settings(
-        Spark(master=f"spark://{master}", conf={"spark.archives": "x.zip#mine"})
-    )["spark.archives"]
-    assert [one.rpartition("#")[2] for one in said.split(",")] == [
-        *("ingest-code", "ingest-packages", "mine")
-    ]
+def test_a_user_s_own_archives_and_search_path_stand_behind_ours(master):
+    conf = {"spark.archives": "x.zip#mine", "spark.executorEnv.PYTHONPATH": "mine"}
+    text = yaml.safe_load(GOOD)
+    text["spark"] = {"master": f"spark://{master}", "conf": conf}
+    said = spark_session.settings(pipeline_file.parse(yaml.safe_dump(text)))
+    ours = ["ingest-code", "ingest-packages", "mine"]
+    assert [one.rpartition("#")[2] for one in said["spark.archives"].split(",")] == ours
+    assert said["spark.executorEnv.PYTHONPATH"].split(":") == ours
+
+
+@pytest.mark.parametrize("kind", ["yarn", "k8s://127.0.0.1:{}"])
+def test_other_clusters_are_encrypted_unless_the_file_says_that_they_are_not(
+    master, monkeypatch, kind
+):
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    where, conf = kind.format(master.rpartition(":")[2]), {"spark.authenticate": "false"}
+    assert cluster.settings(Spark(master=where))["spark.network.crypto.enabled"] == "true"
+    assert "spark.network.crypto.enabled" not in cluster.settings(Spark(master=where, conf=conf))
+
+
+def test_yarn_without_hadoop_s_files_is_said(monkeypatch):
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(IngestError, match="HADOOP_CONF_DIR"):
+        cluster.settings(Spark(master="yarn"))
 
 
 def test_a_master_that_is_away_is_said_before_spark_starts():
@@ -73,6 +95,7 @@ def test_a_master_that_is_away_is_said_before_spark_starts():
 def test_the_masters_of_each_kind_of_cluster_are_known():
     assert Spark(master="yarn").masters == Spark(master="local[4]").masters == []
     assert Spark(master="k8s://https://host:6443").masters == [("host", 6443)]
+    assert Spark(master="k8s://http://host").masters == [("host", 80)]
     assert Spark(master="k8s://host").masters == [("host", 443)]
     conf = {"spark.authenticate": "false"}
     assert Spark(master="spark://a:1,b", conf=conf).masters == [("a", 1), ("b", 7077)]
@@ -85,26 +108,81 @@ def session(conf):
 
 
 def test_a_cluster_that_gives_nobody_ends_in_a_sentence_with_the_driver_s_address(monkeypatch):
-    monkeypatch.setattr(cluster, "executors", lambda _: 0)
+    monkeypatch.setattr(executors, "there", lambda _: 0)
     conf = {"spark.driver.host": "10.0.0.5", "spark.driver.port": "4711"}
     with pytest.raises(IngestError, match="no executor") as failure:
-        cluster.await_executor(session(conf), wait=0, sleep=lambda _: None)
+        executors.await_one(session(conf), wait=0, sleep=lambda _: None)
     assert "10.0.0.5:4711" in failure.value.remedy
-    cluster.await_executor(session({"spark.dynamicAllocation.enabled": "true"}), wait=0)
+    executors.await_one(session(conf), wait=0, stopping=lambda: True)
+    executors.await_one(session({"spark.dynamicAllocation.enabled": "true"}), wait=0)
 
 
-def test_a_job_gives_up_only_where_nobody_has_been_there_for_long(monkeypatch):
-    there, now = [0], [0.0]
-    monkeypatch.setattr(cluster, "executors", lambda _: there[0])
-    presence = cluster.Presence(session({}), lambda: now[0])
-    for now[0], there[0], hope in (
-        (cluster.WAIT, 0, True),
-        (cluster.WAIT + 10, 1, True),
-        (2 * cluster.WAIT, 0, True),
-        (2 * cluster.WAIT + 20, 0, False),
-        (2 * cluster.WAIT + 40, 1, True),
+def test_patience_ends_only_where_there_was_work_and_nobody_for_long_and_until_somebody_comes():
+    patience = executors.Patience()
+    long = executors.WAIT + 1
+    for now, there, working, over in (
+        (0, 1, True, False),
+        (long, 0, True, False),
+        (2 * long, 0, False, False),  # as where Spark lets executors go that have nothing to do
+        (3 * long, 0, True, False),
+        (4 * long, 1, True, False),
+        (5 * long, 0, True, False),
+        (6 * long, 0, True, True),
+        (6 * long + 1, 0, False, True),  # its jobs were cancelled, and more may come
+        (6 * long + 2, 0, True, True),
+        (6 * long + 3, 1, True, False),
     ):
-        assert (presence.lost() is None) == hope, now
+        assert patience.look(there, working=working, now=now) == over, now
+
+
+def test_jobs_are_cancelled_as_long_as_nobody_is_there_and_whoever_fails_is_told_why(monkeypatch):
+    there, cancelled = [0], []
+    context = SimpleNamespace(
+        master="spark://m:1",
+        getConf=dict,
+        statusTracker=lambda: SimpleNamespace(getActiveJobsIds=lambda: [1]),
+        cancelAllJobs=lambda: cancelled.append(1),
+    )
+    monkeypatch.setattr(executors, "there", lambda _: there[0])
+    monkeypatch.setattr(executors, "WAIT", -1.0)
+    dog = executors.Watchdog(SimpleNamespace(sparkContext=context))
+    monkeypatch.setattr(executors, "_watching", [dog])
+    dog._look()
+    dog._look()
+    assert len(cancelled) == 2
+    assert executors.lost().code == "E-SPARK-EXECUTORS"
+    there[0] = 1
+    dog._look()
+    assert executors.lost() is None
+    assert len(cancelled) == 2
+
+
+@pytest.mark.parametrize("failure", [ConnectionRefusedError(111), Py4JError("x"), AttributeError()])
+def test_a_jvm_that_is_gone_is_not_taken_for_one_whose_spark_has_ended(monkeypatch, failure):
+    class Gone:
+        @property
+        def _jsc(self):
+            raise failure
+
+    monkeypatch.setattr(spark_session.SparkContext, "_active_spark_context", Gone())
+    assert not spark_session.is_stopped()
+    ended = SimpleNamespace(proc=SimpleNamespace(wait=lambda _: -9))
+    monkeypatch.setattr(spark_session.SparkContext, "_gateway", ended)
+    assert stream_failure.spark_died(Path("log")).code == "E-SPARK-DIED"
+
+
+def test_a_session_that_a_cluster_has_ended_has_died(monkeypatch):
+    def refuses(_):
+        raise subprocess.TimeoutExpired("java", 0)
+
+    stopped = SimpleNamespace(
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+    )
+    monkeypatch.setattr(spark_session.SparkContext, "_active_spark_context", stopped)
+    alive = SimpleNamespace(proc=SimpleNamespace(wait=refuses))
+    monkeypatch.setattr(spark_session.SparkContext, "_gateway", alive)
+    assert spark_session.has_died(ValueError("Cannot call methods on a stopped SparkContext"))
+    assert stream_failure.spark_died(Path("log")).code == "E-SPARK-STOPPED"
 
 
 def test_what_a_task_imports_is_in_what_is_shipped(tmp_path):
@@ -143,6 +221,14 @@ def test_the_same_packages_are_one_archive_and_others_another(monkeypatch, tmp_p
     assert failure.value.code == "E-SPARK-SHIP"
 
 
+def test_a_package_that_is_a_link_to_a_folder_is_said_and_not_left_out(monkeypatch):
+    link = SimpleNamespace(files=[Path("_mine.pth"), Path("mine.dist-info/RECORD")], requires=[])
+    monkeypatch.setattr(shipped_packages.metadata, "distribution", lambda _: link)
+    with pytest.raises(IngestError, match="'mine' is to go .* as a link") as failure:
+        shipped_packages.archives(["mine"])
+    assert failure.value.code == "E-SPARK-SHIP"
+
+
 def test_a_secret_is_told_by_a_file_of_this_user_alone_that_is_gone_afterwards(monkeypatch):
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
     with spark_session._told_privately({"a.b": "ä=\\ \U0001f600"}):
@@ -150,7 +236,9 @@ def test_a_secret_is_told_by_a_file_of_this_user_alone_that_is_gone_afterwards(m
         file = Path(said[said.index("--properties-file") + 1])
         assert file.parent.stat().st_mode & 0o077 == 0
         assert file.read_text("ascii") == "a.b=\\u00e4\\u003d\\u005c\\u0020\\ud83d\\ude00\n"
-        assert said[-2:] == ["--verbose", "pyspark-shell"]
+        assert said[0] == "--verbose"
+        assert said[-1] == "pyspark-shell"
+        assert said.count("pyspark-shell") == 1
     assert not file.exists()
     assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--verbose pyspark-shell"
 

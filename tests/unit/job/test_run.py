@@ -80,7 +80,7 @@ def test_what_is_due_between_batches_is_done_behind_one_where_they_never_pause(m
     now, seen = [100.0], []
     monkeypatch.setattr("ingest.job.streaming.time.monotonic", lambda: now[0])
     run = streaming(supervisor=SimpleNamespace(streaming=lambda: "a place in the log"))
-    batches = SimpleNamespace(clean_up=seen.append)
+    batches = SimpleNamespace(clean_up=seen.append, newest=None)
     for seconds in (0, 1, SETTLE_EVERY):
         now[0] += seconds
         run.behind_a_batch(batches)

@@ -32,8 +32,10 @@ def test_each_table_is_named_or_has_a_reason_and_no_two_are_called_the_same(tabl
 
 
 def test_an_entry_of_somebody_else_is_never_changed():
-    assert act(None, "file:/a", "p") == "create"
-    assert act(Entry("file:/a/", ""), "file:/a", "p") == "nothing"
-    assert act(Entry("file:/b", "p"), "file:/a", "p") == "move"
-    assert act(Entry("file:/b", "q"), "file:/a", "p") == "refuse"
-    assert act(Entry("file:/b", ""), "file:/a", "p") == "refuse"
+    ours = Entry("file:/a", "delta", "1")
+    assert act(None, ours) == "create"
+    assert act(Entry("file:/a/", "delta", ""), ours) == "nothing"
+    assert act(Entry("file:/b", "delta", "1"), ours) == "move"
+    assert act(Entry("file:/b", "delta", "2"), ours) == "refuse", "a lake of the same name"
+    assert act(Entry("file:/b", "delta", ""), ours._replace(id="")) == "refuse"
+    assert act(Entry("file:/a", "parquet", ""), ours) == "refuse", "readers would see removed rows"
