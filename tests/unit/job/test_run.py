@@ -31,7 +31,7 @@ def streaming(**parts):
     nothing = SimpleNamespace()
     return Streaming(
         pipeline=SimpleNamespace(
-            lake=SimpleNamespace(path=""), spark=SimpleNamespace(on_cluster=False)
+            lake=SimpleNamespace(path="", catalog=None), spark=SimpleNamespace(on_cluster=False)
         ),
         spark=nothing,
         committer=parts.get("committer", nothing),

@@ -64,7 +64,7 @@ def test_a_query_whose_clock_was_set_back_ends_and_begins_anew_with_the_reason(m
     nothing, stopped = SimpleNamespace(), []
     run = Streaming(
         pipeline=SimpleNamespace(
-            lake=SimpleNamespace(path=""), spark=SimpleNamespace(on_cluster=False)
+            lake=SimpleNamespace(path="", catalog=None), spark=SimpleNamespace(on_cluster=False)
         ),
         spark=nothing,
         committer=SimpleNamespace(refuse_lost=lambda: None),
