@@ -139,6 +139,9 @@ def status(
     fail_on_gap: Annotated[
         bool, typer.Option("--fail-on-gap", help="Exit code 4 while a gap in Kafka is not mended.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Each table, however many there are.")
+    ] = False,
 ) -> None:
     """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
@@ -152,7 +155,7 @@ def status(
     if as_json:
         print_json(report.as_json())
     else:
-        out.print(status_table(report))
+        out.print(status_table(report, whole=whole))
     if fail_on_gap and (report.open_gaps or report.left_out):
         raise typer.Exit(int(Exit.FAILED))
 

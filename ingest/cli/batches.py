@@ -18,7 +18,7 @@ from ingest.model.manifest import Entry
 from ingest.model.reasons import FITS, LEFT_BY_CONNECTOR, SET_ASIDE
 from ingest.observe import lanes
 from ingest.observe.only_in_lake import OnlyInLake
-from ingest.observe.pipeline_status import ProgressReport
+from ingest.observe.pipeline_status import ProgressReport, TableProgress
 
 
 class BatchLines:
@@ -86,8 +86,24 @@ def _read_and_logged(newest: Entry | None) -> Text:
     return text.append(f"logs       each change of {those} is in its change log\n" if many else "")
 
 
-def status_table(report: ProgressReport) -> Group:
-    """`ingest status` for people."""
+ONE_SCREEN = 20
+"""Rows of tables at most, where nobody asks for all of them."""
+
+
+def on_one_screen(tables: Sequence[TableProgress]) -> tuple[list[TableProgress], str]:
+    """Those to be shown, and what is to be said of the others. Of many, those that are behind, the furthest first, and then the first by name."""
+    if len(tables) <= ONE_SCREEN:
+        return [*tables], ""
+    behind = [one for one in tables if one.pending or one.version < 0]
+    order = sorted(behind, key=lambda one: -one.pending) + [o for o in tables if o not in behind]
+    left = order[ONE_SCREEN:]
+    waiting = sum(one in behind for one in left)
+    those = f"{waiting:,} of them are behind" if waiting else "nothing of which waits"
+    return order[:ONE_SCREEN], f"and {len(left):,} tables more, {those}; --all lists them"
+
+
+def status_table(report: ProgressReport, *, whole: bool = True) -> Group:
+    """`ingest status` for people. ``whole``: with each table, however many there are."""
     newest = report.newest
     head = Text()
     head.append(f"pipeline {report.pipeline}\n", style="bold")
@@ -153,15 +169,20 @@ def status_table(report: ProgressReport) -> Group:
         head.append(_left(one))
     if report.waiting:
         head.append(waiting_lines(report.waiting))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("table")
-    table.add_column("version", justify="right")
-    table.add_column("not applied", justify="right")
-    table.add_column("  merged by")
-    for row in report.tables:
+    return Group(head, *_of_tables(report.tables, whole=whole))
+
+
+def _of_tables(tables: Sequence[TableProgress], *, whole: bool) -> list[Table | Text]:
+    rows, others = (tables, "") if whole else on_one_screen(tables)
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("table")
+    shown.add_column("version", justify="right")
+    shown.add_column("not applied", justify="right")
+    shown.add_column("  merged by")
+    for row in rows:
         version = str(row.version) if row.version >= 0 else "–"
-        table.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
-    return Group(head, table)
+        shown.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
+    return [shown, *([Text(others, "dim")] if others else [])]
 
 
 def _flow(name: str, one: FlowStatus) -> Text:
