@@ -87,10 +87,10 @@ class Spark(Settings):
     @property
     def masters(self) -> list[tuple[str, int]]:
         """Hosts and ports of a standalone cluster's masters, one of which leads; of Kubernetes its server's. YARN's are in Hadoop's files."""
-        kind, _, rest = self.master.partition("://")
+        kind, _, rest = self.master.partition(":")
         if kind not in ("spark", "k8s"):
             return []
-        usual = 7077 if kind == "spark" else 80 if rest.startswith("http://") else 443
+        usual = 7077 if kind == "spark" else 80 if rest.startswith("//http:") else 443
         places = [urlsplit(f"//{one.rpartition('//')[2]}") for one in rest.split(",")]
         return [(one.hostname or "", one.port or usual) for one in places]
 
