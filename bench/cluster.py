@@ -1,6 +1,6 @@
 """What a cluster's workers bring: reading and parsing by one and by two of them, by four where reading is slow; and what is left to the driver.
 
-    .venv/bin/python -m bench.cluster [--tables 2] [--rows 20000] [--changes 2600000] [--batch 150000] [--batches 3] [--rounds 5] [--slow 0.2]
+    .venv/bin/python -m bench.cluster [--tables 2] [--rows 200000] [--changes 500000] [--batch 150000] [--batches 3] [--rounds 5] [--slow 0.2]
 
 Workers of a Spark standalone cluster are processes on this machine, each pinned to a core of its own, with one executor of one core. All read the same
 topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
@@ -41,9 +41,6 @@ SLOW = "BENCH_SLOW"
 """Of a job's environment: seconds that a task sleeps for each thousand records."""
 
 
-SLOW_ROUNDS = 2
-"""What is slept is the same each time."""
-
 WARM = 2
 """Batches that are not counted."""
 
@@ -51,11 +48,14 @@ WARM = 2
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--changes", type=int, default=2_600_000)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--changes", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=150_000)
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--slow-rounds", type=int, default=2, help="what is slept is the same each time"
+    )
     parser.add_argument("--slow", type=float, default=0.2)
     result_file.asks_for_json(parser)
     given = parser.parse_args()
@@ -87,14 +87,16 @@ class Bench:
                 if not rates:
                     sys.exit("no two whole batches followed one another: ask for more --changes")
                 seconds.setdefault(f"{workers} pinned", []).append(median(rates))
-            for workers in (1, 4) if number < SLOW_ROUNDS else ():
+            for workers in (1, 4) if number < self.given.slow_rounds else ():
                 of = self._taken(workers, batch // 2, slow=self.given.slow)
                 seconds.setdefault(f"{workers} slow", []).append(median(_rate(o) for o, _ in of))
             for name, rates in (
-                seconds.items() if number < SLOW_ROUNDS else list(seconds.items())[:2]
+                seconds.items() if number < self.given.slow_rounds else list(seconds.items())[:2]
             ):
                 print(f"{name:<9} {rates[-1]:>9,.0f} changes read a second", flush=True)
         for few, many in (("1 pinned", "2 pinned"), ("1 slow", "4 slow")):
+            if many not in seconds:
+                continue
             ratios = [b / a for a, b in zip(seconds[few], seconds[many], strict=True)]
             print(
                 f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"

@@ -10,6 +10,8 @@ import yaml
 from confluent_kafka import TopicPartition
 
 from ingest.config import pipeline_file
+from ingest.config.connection_settings import Connection
+from ingest.flows import mysql_server
 from ingest.kafka import broker
 from ingest.model.errors import IngestError
 from ingest.source.connector import Connector
@@ -199,3 +201,22 @@ def in_topics(pipeline):
                         yield (message.key() or b"") + (message.value() or b"")
     finally:
         consumer.close()
+
+
+@pytest.mark.long
+def test_a_flow_s_mysql_is_checked_by_the_certificates_that_go_with_its_tasks(
+    cli, mysql, secured, tmp_path
+):
+    server, other = cli.stack.mysql(), Pki(tmp_path)
+
+    def connected(ca):
+        said = {"file": server.secret("root")}
+        url = f"mysql://root@127.0.0.1:{server.port}/mysql"
+        return mysql_server.connect(Connection(url=url, password=said, ca=str(ca)).server("x"))
+
+    with only_by_tls(mysql, secured.pki):
+        with connected(secured.pki.ca).cursor() as cursor:
+            cursor.execute("SHOW STATUS LIKE 'Ssl_cipher'")
+            assert cursor.fetchone()[1]
+        with pytest.raises(IngestError, match="certificate verify failed"):
+            connected(other.ca)
