@@ -12,14 +12,15 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from ingest.config import pipeline_file
 from tests.kills.clustered import PATIENCE, VICTIMS, clustered
 from tests.support import s3
 from tests.support.cluster import PROJECT, Cluster, isolation
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory, store):
-    running = Cluster(tmp_path_factory.mktemp("cluster"), hidden=[store.home / "data"])
+def cluster(tmp_path_factory):
+    running = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         running.start()
         yield running
@@ -55,44 +56,74 @@ class Looking:
                 self.with_project.add(theirs.exists())
 
 
-def test_a_cluster_s_machines_need_nothing_of_ours_and_learn_its_secrets_from_no_command_line(
-    cli, mysql, store, cluster
+def canaries(seen, done, cli, file, cluster, *secrets):
+    """Where a secret stands that was told to nobody but whom it concerns."""
+    logs = [*cluster.home.rglob("std*"), *cluster.home.rglob("*.out"), *cli.stack.home.rglob("*")]
+    logs = [one for one in logs if one.is_file() and one.parent.name != "secrets"]
+    texts = [one.read_text(errors="replace") for one in logs if one.suffix in (".out", ".log", "")]
+    texts += [*seen.lines, done.stdout, done.stderr, file.read_text()]
+    return [text[:200] for text in texts if any(one in text for one in secrets)]
+
+
+def test_a_cluster_s_machines_need_nothing_of_ours_and_learn_its_secret_from_no_command_line(
+    cli, mysql, cluster
 ):
     mysql.database("clustered")
     mysql.sql(
         "CREATE TABLE clustered.orders (id INT PRIMARY KEY, note VARCHAR(40))",
-        "CREATE TABLE clustered.log (line VARCHAR(40))",
         "INSERT INTO clustered.orders VALUES (1, 'one'), (2, 'zwei ✓')",
-        "INSERT INTO clustered.log VALUES ('a'), ('a'), (NULL)",
     )
-    file, place = cli.init("clustered", "clustered.*"), f"clustered-{time.time_ns()}"
+    file = cli.init("clustered", "clustered.*")
     said = yaml.safe_load(file.read_text())
-    said["lake"] = {"path": f"s3a://{s3.BUCKET}/{place}", "storage": store.storage()}
-    # The keyed table's rows stay with the tasks, which Spark merges there.
+    # Its rows stay with the tasks, which Spark merges there.
     said["spark"] = cluster.settings(driver_max={"changes": 0})
     file.write_text(yaml.safe_dump(said))
     with Looking(cluster) as seen:
         done = cli.once(file)
     assert done.returncode == 0, done.stdout + done.stderr
-    lake = store.home / "data" / s3.BUCKET / place / "clustered"
-    orders = DeltaTable(lake / "orders").to_pyarrow_table().to_pylist()
+    lake = Path(pipeline_file.load(file).lake.path)
+    orders = DeltaTable(lake / "clustered" / "orders").to_pyarrow_table().to_pylist()
     assert {(row["id"], row["note"]) for row in orders} == {(1, "one"), (2, "zwei ✓")}
-    log = DeltaTable(lake / "log").to_pyarrow_table().to_pylist()
-    assert Counter(row["line"] for row in log) == {"a": 2, None: 1}
-    tables = json.loads(cli("status", str(file), "--json").stdout)["tables"]
-    merged = {table["name"]: table["merged_by"] for table in tables}
-    assert merged["clustered.orders"].startswith("spark: its changes are with the cluster's tasks")
-
+    (table,) = json.loads(cli("status", str(file), "--json").stdout)["tables"]
+    assert table["merged_by"].startswith("spark: its changes are with the cluster's tasks")
     if isolation():  # else no machine is like another's here; the other half of this test stands
         assert seen.with_project == {False}
     else:
         warnings.warn("no mounts of their own for a cluster's machines", stacklevel=1)
-    secrets = [store.secret("key").read_text(), cluster.secret.read_text()[:20]]
-    logs = [*cluster.home.rglob("std*"), *cluster.home.rglob("*.out"), *cli.stack.home.rglob("*")]
-    logs = [one for one in logs if one.is_file() and one.parent.name != "secrets"]
-    texts = [one.read_text(errors="replace") for one in logs if one.suffix in (".out", ".log", "")]
-    for text in (*seen.lines, *texts, done.stdout, done.stderr, file.read_text()):
-        assert not [one for one in secrets if one in text]
+    assert canaries(seen, done, cli, file, cluster, cluster.secret.read_text()[:20]) == []
+
+
+@pytest.mark.long
+def test_with_its_lake_in_an_object_store_keys_reach_the_tasks_and_stand_nowhere(
+    cli, mysql, store, cluster
+):
+    mysql.database("bucketed")
+    mysql.sql(
+        "CREATE TABLE bucketed.orders (id INT PRIMARY KEY, note VARCHAR(40))",
+        "CREATE TABLE bucketed.log (line VARCHAR(40))",
+        "INSERT INTO bucketed.orders VALUES (1, 'one'), (2, 'two')",
+        "INSERT INTO bucketed.log VALUES ('a'), ('a'), (NULL)",
+    )
+    file, place = cli.init("bucketed", "bucketed.*"), f"bucketed-{time.time_ns()}"
+    said = yaml.safe_load(file.read_text())
+    said["lake"] = {"path": f"s3a://{s3.BUCKET}/{place}", "storage": store.storage()}
+    said["spark"] = cluster.settings(driver_max={"changes": 0})
+    file.write_text(yaml.safe_dump(said))
+    with Looking(cluster) as seen:
+        done = cli.once(file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    mysql.sql(
+        "UPDATE bucketed.orders SET note = 'second' WHERE id = 2",
+        "ALTER TABLE bucketed.orders ADD COLUMN more INT DEFAULT 7",
+        "INSERT INTO bucketed.orders VALUES (3, 'three', 3)",
+        "DELETE FROM bucketed.log WHERE line = 'a' LIMIT 1",
+    )
+    assert cli.once(file).returncode == 0
+    assert "EQUAL" in cli("audit", str(file), "--wait", "60").stdout
+    log = DeltaTable(store.home / "data" / s3.BUCKET / place / "bucketed" / "log")
+    assert Counter(log.to_pyarrow_table()["line"].to_pylist()) == {"a": 1, None: 1}
+    key = store.secret("key").read_text()
+    assert canaries(seen, done, cli, file, cluster, key, cluster.secret.read_text()[:20]) == []
 
 
 @pytest.mark.long
