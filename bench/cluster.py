@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from bench import result_file
 from bench.drains import WHOLE, change, drain, fill, pipeline
-from bench.spent import tree_seconds
+from bench.lanes import WARM, cpu_by_batch
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.kafka.batch_ranges import KafkaLog
@@ -39,10 +39,6 @@ from tests.support.cluster import Cluster
 
 SLOW = "BENCH_SLOW"
 """Of a job's environment: seconds that a task sleeps for each thousand records."""
-
-
-WARM = 2
-"""Batches that are not counted."""
 
 
 def main() -> None:
@@ -80,24 +76,17 @@ class Bench:
 
     def measure(self) -> dict[str, Any]:
         """Prints; returns the figures."""
-        batch, seconds = self.given.batch, dict[str, list[float]]()
+        batch, found = self.given.batch, dict[str, list[float]]()
         for number in range(self.given.rounds):
             for workers in (1, 2):
-                rates = [_rate(one) for one, _ in self._taken(workers, batch)]
-                if not rates:
-                    sys.exit("no two whole batches followed one another: ask for more --changes")
-                seconds.setdefault(f"{workers} pinned", []).append(median(rates))
+                self._note(found, f"{workers} pinned", self._taken(workers, batch))
             for workers in (1, 4) if number < self.given.slow_rounds else ():
                 of = self._taken(workers, batch // 2, slow=self.given.slow)
-                seconds.setdefault(f"{workers} slow", []).append(median(_rate(o) for o, _ in of))
-            for name, rates in (
-                seconds.items() if number < self.given.slow_rounds else list(seconds.items())[:2]
-            ):
-                print(f"{name:<9} {rates[-1]:>9,.0f} changes read a second", flush=True)
+                self._note(found, f"{workers} slow", of)
         for few, many in (("1 pinned", "2 pinned"), ("1 slow", "4 slow")):
-            if many not in seconds:
+            if many not in found:
                 continue
-            ratios = [b / a for a, b in zip(seconds[few], seconds[many], strict=True)]
+            ratios = [b / a for a, b in zip(found[few], found[many], strict=True)]
             print(
                 f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
             )
@@ -107,7 +96,16 @@ class Bench:
         slope = (large - small) / (batch - few) * 1e6
         print(f"the driver: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}")
         print(f"that is {slope:.2f} s for a million more")
-        return {"rates": seconds, "driver": {f"{size:,}": each for size, each in cpu.items()}}
+        return {"rates": found, "driver": {f"{size:,}": each for size, each in cpu.items()}}
+
+    def _note(
+        self, found: dict[str, list[float]], name: str, of: list[tuple[Entry, float]]
+    ) -> None:
+        if not of:
+            sys.exit("no two whole batches followed one another: ask for more --changes")
+        rate = median(one.changes / one.stages["read"] for one, _ in of)
+        found.setdefault(name, []).append(rate)
+        print(f"{name:<9} {rate:>9,.0f} changes read a second", flush=True)
 
     def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, float]]:
         """Batches of a job with so many workers, and what each cost the driver."""
@@ -131,24 +129,11 @@ class Bench:
         pipeline(self.stack, file, lake, size, **spark)
         environment = {"INGEST_HOME": str(self.stack.home), **({SLOW: str(slow)} if slow else {})}
         job = Job.start(file, lake / "job.log", env=environment, program="bench.cluster")
-        seen: dict[int, float] = {}
-        try:
-            while len(seen) < self.given.batches + WARM:
-                job.refuse_dead()
-                newest = ledger.last()
-                if newest is not None and newest.batch_id not in seen:
-                    seen[newest.batch_id] = tree_seconds(job.process.pid)
-                time.sleep(0.02)
-        finally:
-            job.stop()
+        seen = cpu_by_batch(job, ledger, 0, self.given.batches + WARM)
         of = {one.batch_id: one for one in ledger.entries(1000)}
         pairs = [(one, one + 1) for one in seen if one + 1 in seen]
         full = [(of[now], seen[now] - seen[before]) for before, now in pairs]
         return [one for one in full if one[0].changes > size / 2][WARM - 1 :]
-
-
-def _rate(entry: Entry) -> float:
-    return entry.changes / entry.stages["read"]
 
 
 @dataclass(frozen=True)

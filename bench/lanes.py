@@ -93,16 +93,7 @@ def _warm(
     last = ledger.last()
     start = last.batch_id if last else 0
     job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
-    seen: dict[int, float] = {}
-    try:
-        while len(seen) < batches + WARM:
-            job.refuse_dead()
-            newest = ledger.last()
-            if newest is not None and newest.batch_id > start and newest.batch_id not in seen:
-                seen[newest.batch_id] = tree_seconds(job.process.pid)
-            time.sleep(0.01)
-    finally:
-        job.stop()
+    seen = cpu_by_batch(job, ledger, start, batches + WARM)
     of = {one.batch_id: one for one in ledger.entries(10_000)}
     full = [one for one in seen if of[one].changes >= size / 2]
     pairs = [(one, one + 1) for one in full if one + 1 in full][WARM - 1 :]
@@ -110,6 +101,21 @@ def _warm(
         came = [of[one].changes for one in seen]
         sys.exit(f"no two batches of {size} changes came one after the other: {came}")
     return [(of[now].changes, of[now].seconds, seen[now] - seen[before]) for before, now in pairs]
+
+
+def cpu_by_batch(job: Job, ledger: Ledger, start: int, many: int) -> dict[int, float]:
+    """CPU seconds of a job's processes when each batch behind ``start`` was seen first. The job is stopped once there are so many."""
+    seen: dict[int, float] = {}
+    try:
+        while len(seen) < many:
+            job.refuse_dead()
+            newest = ledger.last()
+            if newest is not None and newest.batch_id > start and newest.batch_id not in seen:
+                seen[newest.batch_id] = tree_seconds(job.process.pid)
+            time.sleep(0.01)
+    finally:
+        job.stop()
+    return seen
 
 
 def _rest(stack: Stack, lake: Path, who: str, tables: list[str]) -> tuple[int, float, float]:

@@ -21,11 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
 from deltalake import DeltaTable
 
 from bench import result_file
 from bench.drains import drain, pipeline
+from bench.spent import tree_memory
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -90,19 +90,13 @@ class Peak:
     """The highest resident memory of a process and all below it."""
 
     def __init__(self, pid: int) -> None:
-        self._root, self._over, self.bytes = psutil.Process(pid), threading.Event(), 0
+        self._pid, self._over, self.bytes = pid, threading.Event(), 0
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
         while not self._over.wait(0.5):
-            total = 0
-            for one in [self._root, *self._root.children(recursive=True)]:
-                try:
-                    total += one.memory_info().rss
-                except psutil.Error:
-                    continue
-            self.bytes = max(self.bytes, total)
+            self.bytes = max(self.bytes, tree_memory(self._pid))
 
     def stop(self) -> int:
         """No more looks; returns it."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,15 @@ def tree_seconds(pid: int) -> float:
             total += times.user + times.system
         except psutil.NoSuchProcess:
             continue
+    return total
+
+
+def tree_memory(pid: int) -> int:
+    """Resident bytes now of a process and what it started."""
+    total = 0
+    for one in _tree(pid):
+        with suppress(psutil.NoSuchProcess):
+            total += one.memory_info().rss
     return total
 
 

@@ -94,12 +94,15 @@ def on_one_screen(tables: Sequence[TableProgress]) -> tuple[list[TableProgress],
     """Those to be shown, and what is to be said of the others. Of many, those that are behind, the furthest first, and then the first by name."""
     if len(tables) <= ONE_SCREEN:
         return [*tables], ""
-    behind = [one for one in tables if one.pending or one.version < 0]
-    order = sorted(behind, key=lambda one: -one.pending) + [o for o in tables if o not in behind]
+    order = sorted(tables, key=lambda one: (not _is_behind(one), -one.pending))
     left = order[ONE_SCREEN:]
-    waiting = sum(one in behind for one in left)
+    waiting = sum(map(_is_behind, left))
     those = f"{waiting:,} of them are behind" if waiting else "nothing of which waits"
     return order[:ONE_SCREEN], f"and {len(left):,} tables more, {those}; --all lists them"
+
+
+def _is_behind(table: TableProgress) -> bool:
+    return table.pending > 0 or table.version < 0
 
 
 def status_table(report: ProgressReport, *, whole: bool = True) -> Group:

@@ -13,8 +13,7 @@ from ingest.config.lake_settings import Catalog
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake import metastore
 from ingest.lake.metastore import DELTA, CatalogError, Metastore
-from ingest.model import catalog_names as names
-from ingest.model.catalog_names import CatalogName, act, catalog_names
+from ingest.model.catalog_names import CatalogEntry, CatalogName, act, catalog_names
 from ingest.model.location import as_uri
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
@@ -26,16 +25,16 @@ _AT_LAST = 60.0
 """Seconds that a run which ends waits for it."""
 
 
-def wanted(newest: Entry | None, log_suffix: str) -> dict[TableId, names.Entry]:
+def wanted(newest: Entry | None, log_suffix: str) -> dict[TableId, CatalogEntry]:
     """Tables that readers may have, and what is to be said of them: each mirror that a batch has left, and its change log."""
-    found = dict[TableId, names.Entry]()
+    found = dict[TableId, CatalogEntry]()
     for name, state in (newest.tables if newest else {}).items():
         table = TableId.parse(name)
         if not (state.hidden and state.position is None):
-            found[table] = names.Entry(as_uri(state.path), DELTA, state.id)
+            found[table] = CatalogEntry(as_uri(state.path), DELTA, state.id)
         if state.log is not None:
             log = TableId(table.database, f"{table.name}{log_suffix}")
-            found[log] = names.Entry(as_uri(state.log.path), DELTA, state.log.id)
+            found[log] = CatalogEntry(as_uri(state.log.path), DELTA, state.log.id)
     return found
 
 
@@ -49,7 +48,7 @@ class Registering:
     clock: Callable[[], float] = time.monotonic
     _thread: threading.Thread | None = None
     _closing: threading.Event = field(default_factory=threading.Event)
-    _done: dict[TableId, names.Entry] = field(default_factory=dict)
+    _done: dict[TableId, CatalogEntry] = field(default_factory=dict)
     """Written by the thread, and read while there is none."""
     _told: dict[TableId | None, str] = field(default_factory=dict)
     """What was said last of a table, or of the catalogue."""
@@ -88,7 +87,7 @@ class Registering:
             assert self._thread is not None
             self._thread.join(0.2)
 
-    def _run(self, catalog: Catalog, tables: Mapping[TableId, names.Entry]) -> None:
+    def _run(self, catalog: Catalog, tables: Mapping[TableId, CatalogEntry]) -> None:
         try:
             self._register(catalog, tables)
         except CatalogError as failure:
@@ -101,7 +100,7 @@ class Registering:
             if self._told.pop(None, None):
                 self.say(f"{self._where} is there again")
 
-    def _register(self, catalog: Catalog, tables: Mapping[TableId, names.Entry]) -> None:
+    def _register(self, catalog: Catalog, tables: Mapping[TableId, CatalogEntry]) -> None:
         """Raises :class:`CatalogError` where the catalogue is away."""
         named, unfit = catalog_names(tables, catalog.database)
         for table, why in unfit.items():
@@ -120,7 +119,7 @@ class Registering:
                         raise
                     self._later(table, f"does not take {table}: {failure}; the others go on")
 
-    def _one(self, held: Metastore, table: TableId, name: CatalogName, entry: names.Entry) -> None:
+    def _one(self, held: Metastore, table: TableId, name: CatalogName, entry: CatalogEntry) -> None:
         there = held.entry(name)
         match act(there, entry):
             case "create":

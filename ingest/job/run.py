@@ -156,11 +156,8 @@ class Run:
                 drop=self._drop(epochs, target),
                 observer=observer,
             )
-            try:
-                with self._flows(spark, observer, once=once):
-                    self._stream_until_done(streaming, from_beginning=from_beginning)
-            finally:
-                streaming.registering.close()
+            with closing(streaming.registering), self._flows(spark, observer, once=once):
+                self._stream_until_done(streaming, from_beginning=from_beginning)
 
     @contextmanager
     def _flows(self, spark: SparkSession, observer: Observer, *, once: bool) -> Iterator[None]:

@@ -226,7 +226,6 @@ def for_pipeline(
     :class:`IngestError` where a cluster does not take it, or has nobody who can run our tasks.
     """
     spark = pipeline.spark
-    away: dict[str, str] = {"python": cluster.python(spark)} if spark.on_cluster else {}
     try:
         session = create(
             f"ingest-{pipeline.name}",
@@ -237,7 +236,7 @@ def for_pipeline(
             more=_groups(pipeline),
             of_user=spark.jars,
             private=cluster.private_settings(spark),
-            **away,
+            python=cluster.python(spark) if spark.on_cluster else sys.executable,
         )
     except (Py4JError, PySparkException) as failure:
         if not spark.on_cluster or has_died(failure):

@@ -302,10 +302,8 @@ class Streaming:
             _end(query)
         guard.failure = executors.lost() or guard.failure
         if guard.failure is None:
-            if not self.stop.is_set() and is_stopped():
-                raise RuntimeError(
-                    "Spark has ended below the query"
-                )  # which ends without a failure then
+            if not self.stop.is_set() and is_stopped():  # a query ends without a failure then
+                raise RuntimeError("Spark has ended below the query")
             return None
         return again(guard.failure, self.log, self.pipeline.lake.path)
 

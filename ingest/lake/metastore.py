@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.config.lake_settings import Catalog
-from ingest.model.catalog_names import CatalogName, Entry
+from ingest.model.catalog_names import CatalogEntry, CatalogName
 
 _PROVIDER, _ID, DELTA = "spark.sql.sources.provider", "ingest.table-id", "delta"
 _LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -39,6 +39,17 @@ class CatalogError(Exception):
         self.away = away
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """What Java raises, as the first sentence of it."""
+    try:
+        yield
+    except Py4JJavaError as failure:
+        lines = str(failure.java_exception.toString()).splitlines() or ["no reason given"]
+        away = any(word in lines[0] for word in ("TTransportException", "Could not connect"))
+        raise CatalogError(lines[0][:300], away=away) from None
+
+
 @dataclass(frozen=True)
 class Metastore:
     """One connection."""
@@ -46,25 +57,22 @@ class Metastore:
     _jvm: Any
     _client: Any
 
-    def entry(self, name: CatalogName) -> Entry | None:
+    @_told()
+    def entry(self, name: CatalogName) -> CatalogEntry | None:
         """What stands under a name; None where nothing does. Raises :class:`CatalogError`, as all of these do."""
-        with _told():
-            if not self._client.tableExists(name.database, name.table):
-                return None
-            table = self._client.getTable(name.database, name.table)
-            place, held = table.getSd(), table.getParameters()
-            provider = str(held.get(_PROVIDER) or table.getTableType())
-            serde = place.getSerdeInfo() if place else None
-            path = serde.getParameters().get("path") if serde and serde.getParameters() else None
-            location = path or (place.getLocation() if place else None)
-            return Entry(str(location or ""), provider, str(held.get(_ID) or ""))
+        if not self._client.tableExists(name.database, name.table):
+            return None
+        table = self._client.getTable(name.database, name.table)
+        place, held = table.getSd(), table.getParameters()
+        provider = str(held.get(_PROVIDER) or table.getTableType())
+        serde = place.getSerdeInfo() if place else None
+        path = serde.getParameters().get("path") if serde and serde.getParameters() else None
+        location = path or (place.getLocation() if place else None)
+        return CatalogEntry(str(location or ""), provider, str(held.get(_ID) or ""))
 
-    def create(self, name: CatalogName, entry: Entry) -> None:
+    @_told()
+    def create(self, name: CatalogName, entry: CatalogEntry) -> None:
         """An entry, and its database where there is none."""
-        with _told():
-            self._create(name, entry)
-
-    def _create(self, name: CatalogName, entry: Entry) -> None:
         package = self._jvm.org.apache.hadoop.hive.metastore.api
         if not self._client.getAllDatabases().contains(name.database):
             self._client.createDatabase(package.Database(name.database, "", None, self._map({})))
@@ -100,12 +108,12 @@ class Metastore:
         table.setParameters(self._map(said))
         self._client.createTable(table)
 
+    @_told()
     def move(self, name: CatalogName, location: str) -> None:
         """Have an entry say another place."""
-        with _told():
-            table = self._client.getTable(name.database, name.table)
-            table.getSd().getSerdeInfo().putToParameters("path", location)
-            self._client.alter_table(name.database, name.table, table)
+        table = self._client.getTable(name.database, name.table)
+        table.getSd().getSerdeInfo().putToParameters("path", location)
+        self._client.alter_table(name.database, name.table, table)
 
     def _map(self, said: dict[str, str]) -> Any:
         found = self._jvm.java.util.HashMap()
@@ -130,14 +138,3 @@ def connected(session: SparkSession, catalog: Catalog) -> Iterator[Metastore]:
     finally:
         with suppress(Py4JError):  # how it ends hides nothing
             client.close()
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What Java raises, as the first sentence of it."""
-    try:
-        yield
-    except Py4JJavaError as failure:
-        lines = str(failure.java_exception.toString()).splitlines() or ["no reason given"]
-        away = any(word in lines[0] for word in ("TTransportException", "Could not connect"))
-        raise CatalogError(lines[0][:300], away=away) from None

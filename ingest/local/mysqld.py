@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingest.local import artefacts, libaio
@@ -86,7 +86,8 @@ def chosen(stack: Path, asked: Path | None = None) -> Mysqld:
 def has_made_data(stack: Path, server: Mysqld) -> None:
     """Remember of which version the data are."""
     note = _read(stack)
-    _write(stack, _Note(note.binary if note else server.binary, server.version()[0]))
+    assert note is not None  # as :func:`chosen` leaves it
+    _write(stack, replace(note, data=server.version()[0]))
 
 
 def _file(stack: Path) -> Path:

@@ -45,7 +45,7 @@ def catalog_names(
     return named, unfit
 
 
-class Entry(NamedTuple):
+class CatalogEntry(NamedTuple):
     """Of a table, as the catalogue has it, or is to. ``provider``: of its format; ``id``: Delta's own of the table, by which a lake that has
     moved is told from another of the same name.
     """
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 Act = Literal["create", "move", "nothing", "refuse"]
 
 
-def act(held: Entry | None, wanted: Entry) -> Act:
+def act(held: CatalogEntry | None, wanted: CatalogEntry) -> Act:
     """What makes the entry say where the table is. One of somebody else's is never changed."""
     if held is None:
         return "create"

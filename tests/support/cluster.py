@@ -74,7 +74,6 @@ class Cluster:
 
     home: Path
     workers: int = 2
-    cores: int = 1
     hidden: Sequence[Path] = ()
     pinned: bool = False
     port: int = field(default_factory=process.free_port)
@@ -128,7 +127,7 @@ class Cluster:
         self._start("master", "master.Master", *where)
 
     def start_worker(self, number: int) -> None:
-        size = ("--cores", str(self.cores), "--memory", "1g", "--host", "127.0.0.1")
+        size = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1")
         work = self.home / "work" / str(number)
         work.mkdir(exist_ok=True)
         self._start(
@@ -138,7 +137,7 @@ class Cluster:
 
     def _start(self, part: str, name: str, *words: str) -> None:
         spark, java = Path(pyspark.__file__).parent, spark_java_home()
-        kept = {spark, java, *([_of_wheel] if (_of_wheel := _wheel()) else [])}
+        kept = filter(None, (spark, java, _wheel()))
         room = self.home / "room" / f"{part}-{time.monotonic_ns()}"
         environment = {
             "PATH": os.environ["PATH"],
@@ -192,13 +191,11 @@ class Cluster:
         """As the kernel does: the process and its children at once."""
         one = self.running[part].process()
         assert one is not None
-        for process_ in [*one.children(recursive=True), one]:
-            _kill(process_)
+        _kill(one)
 
-    def kill_executor(self, number: int = 0) -> None:
-        running = self.executors()
-        for process_ in [*running[number % len(running)].children(recursive=True), running[number]]:
-            _kill(process_)
+    def kill_executor(self) -> None:
+        """One of them, with its Python."""
+        _kill(self.executors()[0])
 
     def stop(self) -> None:
         for part in reversed(list(self.running)):
@@ -218,6 +215,8 @@ def _command(process_: psutil.Process) -> list[str]:
         return []
 
 
-def _kill(process_: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process_.kill()
+def _kill(root: psutil.Process) -> None:
+    """And all that it has started, first."""
+    for one in [*root.children(recursive=True), root]:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()

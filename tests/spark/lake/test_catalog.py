@@ -15,7 +15,7 @@ from ingest.config.lake_settings import Catalog
 from ingest.job.registering import AGAIN, Registering
 from ingest.lake import metastore
 from ingest.lake.metastore import CatalogError
-from ingest.model.catalog_names import CatalogName, Entry
+from ingest.model.catalog_names import CatalogEntry, CatalogName
 from tests.support import hive
 
 
@@ -74,9 +74,9 @@ def test_each_table_and_its_log_get_an_entry_that_goes_where_the_table_goes(
     assert said[0].endswith(", as mirror_a.orders")
     with metastore.connected(spark, catalog) as held:
         entry = held.entry(CatalogName("mirror_a", "orders"))
-        assert entry == Entry(f"file:{tmp_path}/orders", "delta", "id")
+        assert entry == CatalogEntry(f"file:{tmp_path}/orders", "delta", "id")
         log = held.entry(CatalogName("mirror_a", "orders__changes"))
-        assert log == Entry(f"file:{tmp_path}/%5Forders__changes", "delta", "id of the log")
+        assert log == CatalogEntry(f"file:{tmp_path}/%5Forders__changes", "delta", "id of the log")
     assert finished(registering(), newest) == []
     moved = manifest(a__orders=state(tmp_path / "mo ved"))
     assert "leads to" in finished(registering(), moved)[0]
@@ -99,7 +99,7 @@ def test_a_table_that_is_refused_takes_its_place_once_it_is_free(
 ):
     name = CatalogName("mirror_f", "t")
     with metastore.connected(spark, catalog) as held:
-        held.create(name, Entry(f"file:{tmp_path}/x", "parquet", ""))
+        held.create(name, CatalogEntry(f"file:{tmp_path}/x", "parquet", ""))
     newest, one = manifest(f__t=state(tmp_path / "t")), registering()
     for _ in range(3):
         look(one, newest)
@@ -132,7 +132,7 @@ def test_a_catalogue_that_is_away_is_said_once_and_asked_again_and_said_when_it_
 
 
 def test_what_a_catalogue_refuses_is_one_sentence(spark, catalog, tmp_path):
-    name, entry = CatalogName("d", "t"), Entry(f"file:{tmp_path}", "delta", "id")
+    name, entry = CatalogName("d", "t"), CatalogEntry(f"file:{tmp_path}", "delta", "id")
     with metastore.connected(spark, catalog) as held:
         held.create(name, entry)
         with pytest.raises(CatalogError, match="AlreadyExists") as refused:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.model.catalog_names import CatalogName, Entry, act, catalog_names
+from ingest.model.catalog_names import CatalogEntry, CatalogName, act, catalog_names
 from ingest.model.topics import TableId
 
 TEXTS = st.text("aAbB_1-ü ", min_size=1, max_size=3)
@@ -32,10 +32,12 @@ def test_each_table_is_named_or_has_a_reason_and_no_two_are_called_the_same(tabl
 
 
 def test_an_entry_of_somebody_else_is_never_changed():
-    ours = Entry("file:/a", "delta", "1")
+    ours = CatalogEntry("file:/a", "delta", "1")
     assert act(None, ours) == "create"
-    assert act(Entry("file:/a/", "delta", ""), ours) == "nothing"
-    assert act(Entry("file:/b", "delta", "1"), ours) == "move"
-    assert act(Entry("file:/b", "delta", "2"), ours) == "refuse", "a lake of the same name"
-    assert act(Entry("file:/b", "delta", ""), ours._replace(id="")) == "refuse"
-    assert act(Entry("file:/a", "parquet", ""), ours) == "refuse", "readers would see removed rows"
+    assert act(CatalogEntry("file:/a/", "delta", ""), ours) == "nothing"
+    assert act(CatalogEntry("file:/b", "delta", "1"), ours) == "move"
+    assert act(CatalogEntry("file:/b", "delta", "2"), ours) == "refuse", "a lake of the same name"
+    assert act(CatalogEntry("file:/b", "delta", ""), ours._replace(id="")) == "refuse"
+    assert act(CatalogEntry("file:/a", "parquet", ""), ours) == "refuse", (
+        "readers would see removed rows"
+    )
