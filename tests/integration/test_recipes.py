@@ -26,6 +26,7 @@ def test_twenty_lines_copy_a_table(cli):
     assert rows(done.stdout)[-2:] == [("1", "first", ""), ("2", "changed", "")]
 
 
+@pytest.mark.long
 def test_four_ways_to_write_a_batch_make_three_counts(cli):
     done = cli("recipe", "error-counts")
     assert done.returncode == 0, done.stderr
@@ -40,6 +41,7 @@ def test_four_ways_to_write_a_batch_make_three_counts(cli):
     assert 'behind batch 6, at {"recipe-error-lines":{"0":6000}}' in done.stdout
 
 
+@pytest.mark.long  # totals behind a kill: tests/spark/flows/test_totals.py
 def test_revenue_is_that_of_mysql_s_own_select_behind_cancellations_too(cli):
     done = cli("recipe", "revenue")
     assert done.returncode == 0, done.stderr

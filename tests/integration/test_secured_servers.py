@@ -94,6 +94,7 @@ def settings(cli, secured, **spark):
     return file, text
 
 
+@pytest.mark.long
 def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand_nowhere(
     cli, mysql, secured
 ):

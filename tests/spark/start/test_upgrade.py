@@ -143,8 +143,7 @@ def test_where_no_table_can_be_taken_again_it_is_said_and_nothing_stops(lake):
     "dies_in",
     [
         "_statistics",
-        "entry",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("_contents", "done")),
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("entry", "_contents", "done")),
     ],
 )
 def test_a_start_that_dies_in_the_middle_is_followed_by_the_rest(lake, source, dies_in):
