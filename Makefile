@@ -6,12 +6,12 @@ READY := .venv/.ready
 LOCKS := requirements/dev.lock requirements/java.lock requirements/set_up.py pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check bench figures soak relock clean
+.PHONY: help setup demo test unit check bench figures compose-test soak relock clean
 
 help: ## show this list
 	@echo "ingest: keep Delta tables equal to a live MySQL, and prove it."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## set up .venv with the locked packages (the others do it by themselves)
 
@@ -49,6 +49,10 @@ $(FIGURES)/.ready: requirements/figures.lock $(READY)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-input --upgrade \
 		--target $(FIGURES) --require-hashes -r requirements/figures.lock
 	@touch $@
+
+IMAGES ?= public
+compose-test: $(READY) ## docker-compose.yml really run, killed and audited; needs a Docker engine (IMAGES=stand-ins: without public images)
+	@$(BIN)/python -m tests.compose --images $(IMAGES)
 
 SOAK ?= soak
 soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill matrix and DDL histories (resumable), re-sends, an upgrade, real applications, mutants, hostile values by the million, random kills

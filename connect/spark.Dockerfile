@@ -17,6 +17,8 @@ COPY sql ./sql
 RUN pip install --no-cache-dir --require-hashes -r requirements/dev.lock \
  && pip install --no-cache-dir --no-deps --no-build-isolation .
 
+# Logs and what the job unpacks; the application's own folder is not the user's to write.
+ENV INGEST_HOME=/home/ingest/.ingest
 USER ingest
 # Fetched and verified at build time, so that a container starts offline.
 RUN python -c "from ingest.local import artefacts; artefacts.ensure(['spark', 's3', 'jdbc'])"

@@ -34,7 +34,10 @@ def test_images_have_the_locked_versions():
 
 
 def test_mysql_has_the_embedded_server_s_binlog_settings():
-    given = settings("\n".join(word.removeprefix("--") for word in SERVICES["mysql"]["command"]))
+    words = [word.removeprefix("--") for word in SERVICES["mysql"]["command"]]
+    assert "skip-name-resolve" in words
+    assert "skip-name-resolve" in embedded_mysql._CONFIG.splitlines()
+    given = settings("\n".join(words))
     embedded = {k.replace("_", "-"): v for k, v in settings(embedded_mysql._CONFIG).items()}
     assert given == {key: embedded[key] for key in given}
     assert {"binlog-row-image", "binlog-row-metadata", "gtid-mode", "log-bin"} <= set(given)
