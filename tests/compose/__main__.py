@@ -88,8 +88,8 @@ class Story:
         for _ in range(40):
             done = self.compose("exec", "-T", "spark", "ingest", "audit", FILE, check=False)
             if done.returncode == 0:
-                lines = [line for line in done.stdout.splitlines() if line.strip()]
-                self.say(f"{what}: {lines[-1].strip()}")
+                equal = [line for line in done.stdout.splitlines() if "EQUAL" in line]
+                self.say(f"{what}: {equal[0]}")
                 return
             if done.returncode == 1:
                 raise SystemExit(f"{what}: lake and source differ\n{done.stdout}")
