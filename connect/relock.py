@@ -63,6 +63,8 @@ ROOTS: dict[str, list[tuple[str, str, str, bool, str, str]]] = {
     ],
     # A server that tests put a lake on.
     "s3-server": [("org.gaul", "s3proxy", "4.1.0", False, "jar", "jar-with-dependencies")],
+    # HDFS's own servers, for tests: all that Spark's jars of Hadoop's client lack.
+    "hdfs-server": [("org.apache.hadoop", "hadoop-client-minicluster", HADOOP, False, "jar", "")],
     "jdbc": [("com.mysql", "mysql-connector-j", "9.1.0", False, "jar", "")],
     "debezium": [
         ("io.debezium", "debezium-connector-mysql", "3.6.1.Final", False, "tar.gz", "plugin")

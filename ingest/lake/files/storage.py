@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -127,54 +128,72 @@ class Storage:
     def __init__(self, session: SparkSession, root: str) -> None:
         self._root = root.rstrip("/")
         self._jvm: Any = session._jvm
-        hadoop = session._jsparkSession.sessionState().newHadoopConf()
-        self._fs: Any = self._path("").getFileSystem(hadoop)
+        self._new_array: Any = session.sparkContext._gateway.new_array  # type: ignore[union-attr]
+        self._hadoop: Any = session._jsparkSession.sessionState().newHadoopConf()
+        self._fs: Any = self._path("").getFileSystem(self._hadoop)
+
+    @cached_property
+    def _names(self) -> Any:
+        context = self._jvm.org.apache.hadoop.fs.FileContext
+        return context.getFileContext(self._path("").toUri(), self._hadoop)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
-        path = self._path(name)
-        if not self._fs.exists(path):
-            return None
-        stream = self._fs.open(path)
+        try:
+            stream = self._fs.open(self._path(name))
+        except Py4JJavaError as failure:
+            if "FileNotFound" in str(failure.java_exception):
+                return None
+            raise
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
 
     def write(self, name: str, text: str, *, lasting: bool = True) -> None:
-        """Write a file whole: under another name first, then renamed."""
+        """Write under another name, then rename over, in one step of the name node's: whoever dies, the former text or the new one is there."""
         del lasting  # it is as lasting as the file system's own close makes it
-        path, part = self._path(name), self._path(f"{name}.part")
-        self._fs.mkdirs(path.getParent())
-        stream = self._fs.create(part, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        self._fs.delete(path, False)
-        self._fs.rename(part, path)
+        with self._part_of(name, text) as part:
+            self._rename(part, self._path(name), "OVERWRITE")
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file that must not exist; False when it does. Atomic where the file system's own
-        exclusive create is: in HDFS. On a local disk and in an object store Hadoop's is none (25 of 25 races on s3a had
-        several winners); those have ``LocalFiles`` and ``ObjectFiles``.
+        """Make it under another name, then rename to one that must not exist: the name appears with its whole text or not. The name node
+        looks and renames in one step. On a local disk and in an object store Hadoop's own is no such step (25 of 25 races on
+        s3a had several winners); those have ``LocalFiles`` and ``ObjectFiles``.
         """
-        path = self._path(name)
-        self._fs.mkdirs(path.getParent())
-        try:
-            stream = self._fs.create(path, False)
-        except Py4JJavaError as failure:
-            if "AlreadyExists" in str(failure.java_exception):
-                return False
-            raise
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
+        with self._part_of(name, text) as part:
+            try:
+                self._rename(part, self._path(name), "NONE")
+            except Py4JJavaError as failure:
+                if "AlreadyExists" in str(failure.java_exception):
+                    return False
+                raise
         return True
+
+    @contextmanager
+    def _part_of(self, name: str, text: str) -> Iterator[Any]:
+        """A file of that text under a name of its own, of which nothing is left."""
+        part = self._path(f"{name}.{uuid.uuid4().hex[:12]}.part")
+        try:
+            stream = self._fs.create(part, True)  # with the folders above it
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+            yield part
+        finally:
+            with suppress(Py4JJavaError):  # the file system is away
+                self._fs.delete(part, False)
+
+    def _rename(self, of: Any, to: Any, how: str) -> None:
+        """By ``FileContext``, whose rename says what it found there; that of ``FileSystem`` answers False for all."""
+        kind = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        options = self._new_array(kind, 1)
+        options[0] = kind.valueOf(how)
+        self._names.rename(of, to, options)
 
     def delete(self, name: str) -> None:
         """Remove a file or a whole folder; nothing happens when it is not there."""
@@ -189,4 +208,4 @@ class Storage:
         path = self._path(folder)
         if not self._fs.exists(path):
             return []
-        return [str(status.getPath().getName()) for status in self._fs.listStatus(path)]
+        return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))

@@ -1,0 +1,104 @@
+"""Small files in HDFS, against a real name node: whole or not there, and of writers of one name one alone has made it."""
+
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ingest.lake.files.lease import Lease
+from ingest.lake.files.storage import LocalFiles, Storage, files_at
+from ingest.model.errors import IngestError
+from tests.support import hdfs
+
+pytestmark = (
+    pytest.mark.long
+)  # ten seconds until it is up; a lake in it: tests/integration/test_lake_in_hdfs.py
+
+WRITERS = 8
+NAMES = st.sampled_from(["1.json", "1.beat", "a/b", "a/c/d", "ä b"])
+TEXTS = st.text(max_size=50)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), NAMES),
+        st.tuples(st.just("write"), NAMES, TEXTS),
+        st.tuples(st.just("create"), NAMES, TEXTS),
+        st.tuples(st.just("delete"), NAMES),
+        st.tuples(st.just("names"), st.sampled_from(["", "a", "none"])),
+    ),
+    max_size=20,
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    running = hdfs.start(tmp_path_factory.mktemp("hdfs"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def root(server):
+    return f"{server.uri}/{uuid.uuid4().hex}"
+
+
+@settings(max_examples=40)
+@given(steps=STEPS)
+@example(steps=[("create", "a/b", "1"), ("create", "a/b", "2"), ("read", "a/b"), ("names", "a")])
+def test_they_answer_as_files_on_a_disk_do(spark, tmp_path_factory, server, steps):
+    here = LocalFiles(str(tmp_path_factory.mktemp("files")))
+    there = files_at(f"{server.uri}/{uuid.uuid4().hex}")
+    assert isinstance(there, Storage)
+    for what, *said in steps:
+        on_disk, in_hdfs = (getattr(files, what)(*said) for files in (here, there))
+        assert on_disk == in_hdfs, (what, said)
+
+
+def test_of_writers_that_make_one_file_one_alone_does_and_all_read_it_whole(spark, root):
+    files = [files_at(root) for _ in range(WRITERS)]
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for race in range(25):
+            gate = threading.Barrier(WRITERS)
+
+            def make(one, race=race, gate=gate):
+                gate.wait()
+                return files[one].create(f"{race}.json", f"by {one}"), files[one].read(
+                    f"{race}.json"
+                )
+
+            came = list(pool.map(make, range(WRITERS)))
+            won = [one for one, (made, _) in enumerate(came) if made]
+            assert len(won) == 1
+            assert {text for _, text in came} == {f"by {won[0]}"}
+    assert files[0].names("") == sorted(f"{race}.json" for race in range(25))
+
+
+def test_who_reads_while_it_is_written_anew_sees_the_former_text_or_the_new_one(spark, root):
+    files, done, seen = files_at(root), threading.Event(), set()
+    files.write("one.json", "0")
+
+    def read():
+        while not done.is_set():
+            seen.add(files.read("one.json"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(1, 120):
+        files.write("one.json", str(number))
+    done.set()
+    reader.join()
+    assert seen <= {str(number) for number in range(120)}
+    assert len(seen) > 5
+
+
+def test_a_lease_there_has_one_holder(spark, root):
+    stop = threading.Event()
+    first, second = (Lease(files_at(root), lambda said: None) for _ in range(2))
+    assert first.acquire(standby=False, stop=stop) is not None
+    with pytest.raises(IngestError, match="E-LEASE-HELD"):
+        second.acquire(standby=False, stop=stop)
+    first.release()
+    assert second.acquire(standby=False, stop=stop) is not None
+    second.release()
