@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"
 PROJECT = "ingest-compose-test"
 FILE = "/pipeline/pipeline.yaml"
+WAIT = ("--wait", "--wait-timeout", "300")
 
 
 class Story:
@@ -32,22 +34,41 @@ class Story:
 
     def __init__(self, folder: Path, images: str) -> None:
         self.folder = folder
-        self.words = ["docker", "compose", "-p", PROJECT, "-f", "docker-compose.yml"]
+        self.page = PAGE.read_text(encoding="utf-8").split("## docker-compose", 1)[1]
+        self.page = self.page.split("\n## ", 1)[0]
+        files = ["docker-compose.yml"]
         if images == "stand-ins":
             (folder / "stand-ins.json").write_text(json.dumps(stand_ins.override()))
-            self.words += ["-f", "stand-ins.json"]
+            files += ["stand-ins.json"]
+        # Compose's own names for `-p` and `-f`, so that the page's commands run as they stand.
+        self.environment = {
+            **os.environ,
+            "COMPOSE_PROJECT_NAME": PROJECT,
+            "COMPOSE_FILE": ":".join(files),
+        }
         self.began = time.monotonic()
 
     def say(self, text: str) -> None:
         print(f"{time.monotonic() - self.began:6.0f} s  {text}", flush=True)
 
     def compose(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.ran(["docker", "compose", *words], f"docker compose {' '.join(words)}", check)
+
+    def ran(
+        self, words: list[str], what: str, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*self.words, *words], cwd=self.folder, capture_output=True, text=True, check=False
+            words,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
         )
         if check and done.returncode != 0:
             raise SystemExit(
-                f"docker compose {' '.join(words)} ended with {done.returncode}\n"
+                f"{what} ended with {done.returncode}\n"
                 f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}\n{self.logs()}"
             )
         return done
@@ -55,17 +76,11 @@ class Story:
     def logs(self) -> str:
         return self.compose("logs", "--tail", "15", check=False).stdout[-6000:]
 
-    def as_the_page_says(self) -> None:
-        """The two passwords and the pipeline file, by the page's own words."""
-        part = PAGE.read_text(encoding="utf-8").split("## docker-compose", 1)[1]
-        shell = re.search(r"```sh\n(.*?)```", part, re.DOTALL)
-        pipeline = re.search(r"```yaml\n(.*?)```", part, re.DOTALL)
-        assert shell is not None
-        assert pipeline is not None
-        passwords = [line for line in shell[1].splitlines() if "secrets" in line]
-        assert len(passwords) == 3
-        subprocess.run(["sh", "-ec", "\n".join(passwords)], cwd=self.folder, check=True)
-        (self.folder / "pipeline.yaml").write_text(pipeline[1], encoding="utf-8")
+    def as_the_page_says(self, number: int) -> str:
+        """One of its blocks, word by word, where files are made for their owner alone."""
+        block = re.findall(r"```sh\n(.*?)```", self.page, re.DOTALL)[number]
+        words = ["sh", "-ec", f"umask 077\n{block}"]
+        return self.ran(words, f"block {number + 1} of the page").stdout
 
     def sql(self, *statements: str) -> None:
         password = (self.folder / "secrets" / "mysql_root").read_text()
@@ -74,14 +89,6 @@ class Story:
         ) as one, one.cursor() as cursor:  # fmt: skip
             for statement in statements:
                 cursor.execute(statement)
-
-    def account(self) -> None:
-        """The pipeline's user, by the file that says what it needs."""
-        password = (self.folder / "secrets" / "mysql_ingest").read_text()
-        text = (ROOT / "sql" / "source" / "grants.sql").read_text(encoding="utf-8")
-        text = re.sub(r"^--.*$", "", text, flags=re.MULTILINE)
-        text = text.replace("RANDOM PASSWORD", f"'{password}'")
-        self.sql(*(one for one in text.split(";") if one.strip()))
 
     def audit(self, what: str) -> None:
         """Waits until the lake has come so far, then asks for the proof."""
@@ -97,19 +104,16 @@ class Story:
         raise SystemExit(f"{what}: no audit\n{done.stdout}{done.stderr}\n{self.logs()}")
 
     def tell(self) -> None:
-        self.as_the_page_says()
-        self.say("built: the job's image")
-        self.compose("--profile", "job", "build", "spark")
+        self.as_the_page_says(0)
         self.say("up: MySQL, Kafka, Connect")
-        self.compose("up", "-d", "--wait", "mysql", "kafka", "connect")
-        self.account()
-        self.sql(
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, note VARCHAR(80), at DATETIME(6) DEFAULT NOW(6))",
-            "INSERT INTO shop.orders (note) VALUES ('one'), ('zwei – 二'), (NULL)",
-        )
-        self.say("run: the job")
-        self.compose("--profile", "job", "up", "-d", "--wait", "spark")
+        self.as_the_page_says(1)
+        (yaml,) = re.findall(r"```yaml\n(.*?)```", self.page, re.DOTALL)
+        (self.folder / "pipeline.yaml").write_text(yaml, encoding="utf-8")
+        (self.folder / "pipeline.yaml").chmod(0o644)
+        self.sql("INSERT INTO shop.orders (note) VALUES ('one'), ('zwei – 二'), (NULL)")
+        said = self.as_the_page_says(2)
+        assert "EQUAL" in said, said
+        self.say("the job is built, runs, and is equal")
         self.audit("snapshot")
         self.sql(
             "INSERT INTO shop.orders (note) SELECT a.note FROM shop.orders a, shop.orders b, shop.orders c",
@@ -122,11 +126,11 @@ class Story:
             self.compose("kill", "-s", "KILL", victim)
             if victim != "mysql":
                 self.sql(f"INSERT INTO shop.orders (note) VALUES ('while {victim} is dead')")
-            self.compose("--profile", "job", "up", "-d", "--wait")
+            self.compose("--profile", "job", "up", "-d", *WAIT)
             self.sql(f"UPDATE shop.orders SET note = 'behind {victim}' WHERE id % 2 = 0")
             self.audit(f"{victim} killed and started again")
         self.compose("--profile", "job", "down")
-        self.compose("--profile", "job", "up", "-d", "--wait")
+        self.compose("--profile", "job", "up", "-d", *WAIT)
         self.sql("DELETE FROM shop.orders WHERE id < 4")
         self.audit("everything down and up, on the volumes")
         said = self.compose("logs", "--no-color").stdout

@@ -69,16 +69,19 @@ def test_connect_has_the_embedded_worker_s_settings():
             assert embedded[name] == value, name
 
 
-def test_every_port_is_on_loopback_and_every_part_has_a_health_check():
+def test_every_port_is_on_loopback_and_every_part_has_a_health_check_and_starts_again():
     for name, service in SERVICES.items():
+        assert service["restart"] == "unless-stopped", name
         assert "healthcheck" in service, name
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:"), name
 
 
-def test_no_password_stands_in_the_file():
+def test_no_password_stands_in_the_file_or_in_a_command_line():
     text = (ROOT / "docker-compose.yml").read_text()
     assert not re.search(r"PASSWORD:", text)
+    for service in SERVICES.values():
+        assert "/run/secrets/mysql" not in str([service.get("command"), service["healthcheck"]])
     assert set(COMPOSE["secrets"]) == {"mysql_root", "mysql_ingest"}
 
 

@@ -94,6 +94,21 @@ def settings(cli, secured, **spark):
     return file, text
 
 
+def test_they_let_in_who_has_it_right_and_what_they_refuse_is_said_in_a_sentence(
+    cli, mysql, secured
+):
+    mysql.database("secure")
+    mysql.sql("CREATE TABLE secure.orders (id INT PRIMARY KEY)")
+    file, text = settings(cli, secured)
+    with only_by_tls(mysql, secured.pki):
+        made = cli("connector", "truststore", str(file), "-o", str(cli.folder / "mysql.p12"))
+        assert made.returncode == 0, made.stderr
+        applied(file)
+        assert secured.rest().get("/connectors").json() == ["secure"]
+        refused_in_a_sentence(cli, secured, text)
+        secured.rest().delete("/connectors/secure")
+
+
 @pytest.mark.long
 def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand_nowhere(
     cli, mysql, secured
@@ -103,7 +118,7 @@ def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand
         "CREATE TABLE secure.orders (id INT PRIMARY KEY, note VARCHAR(40))",
         "INSERT INTO secure.orders VALUES (1, 'one'), (2, 'two')",
     )
-    file, text = settings(cli, secured)
+    file, _ = settings(cli, secured)
     with only_by_tls(mysql, secured.pki):
         made = cli("connector", "truststore", str(file), "-o", str(cli.folder / "mysql.p12"))
         assert made.returncode == 0, made.stderr
@@ -119,7 +134,6 @@ def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand
         assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
         equal, said = cli.audit(file)
         assert equal, said
-        refused_in_a_sentence(cli, secured, text)
         connector = secured.rest().get("/connectors/secure/config").text
         stand_nowhere(cli, secured, done, connector, pipeline_file.load(file))
         secured.rest().delete("/connectors/secure")

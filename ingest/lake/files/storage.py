@@ -126,28 +126,39 @@ class Storage:
     """Whole small text files below one root, through Hadoop's file systems."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
-        self._root = root.rstrip("/")
         self._jvm: Any = session._jvm
         self._new_array: Any = session.sparkContext._gateway.new_array  # type: ignore[union-attr]
         self._hadoop: Any = session._jsparkSession.sessionState().newHadoopConf()
-        self._fs: Any = self._path("").getFileSystem(self._hadoop)
+        self._root = root
+        given = self._path("")
+        self._fs: Any = given.getFileSystem(self._hadoop)
+        # `hdfs:///lake` gets the name node of `fs.defaultFS`, which ``FileContext`` does not look up by itself.
+        whole = given.makeQualified(self._fs.getUri(), self._fs.getWorkingDirectory())
+        self._root = str(whole.toString()).rstrip("/")
 
     @cached_property
     def _names(self) -> Any:
         context = self._jvm.org.apache.hadoop.fs.FileContext
-        return context.getFileContext(self._path("").toUri(), self._hadoop)
+        return context.getFileContext(self._fs.getUri(), self._hadoop)
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
 
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
-        try:
-            stream = self._fs.open(self._path(name))
-        except Py4JJavaError as failure:
-            if "FileNotFound" in str(failure.java_exception):
-                return None
-            raise
+        for left in (2, 1, 0):
+            try:
+                return self._text(name)
+            except Py4JJavaError as failure:
+                if "FileNotFound" in str(failure.java_exception):
+                    return None
+                if not left:
+                    raise
+        return None
+
+    def _text(self, name: str) -> str:
+        """Fails, and is to be asked again, where the file is replaced between its opening and its reading, which frees what was opened."""
+        stream = self._fs.open(self._path(name))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:

@@ -7,7 +7,5 @@ RUN apt-get update \
  && install -d -o appuser /var/lib/kafka/data /opt/kafka/config
 COPY kafka /opt/kafka/libs
 COPY variables.sh kafka-entrypoint.sh /
-COPY kafka-broker-api-versions.sh /opt/kafka/bin/
-RUN chmod 755 /opt/kafka/bin/kafka-broker-api-versions.sh
 USER appuser
 ENTRYPOINT ["sh", "/kafka-entrypoint.sh"]

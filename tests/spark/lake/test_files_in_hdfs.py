@@ -93,6 +93,18 @@ def test_who_reads_while_it_is_written_anew_sees_the_former_text_or_the_new_one(
     assert len(seen) > 5
 
 
+def test_a_path_without_its_name_node_is_there_by_spark_s_own_setting(spark, server):
+    spark.conf.set("fs.defaultFS", server.uri)
+    try:
+        files = files_at("hdfs:///without")
+        assert files.create("1.json", "one")
+        files.write("1.json", "two")
+        assert files.names("") == ["1.json"]
+    finally:
+        spark.conf.unset("fs.defaultFS")
+    assert files_at(f"{server.uri}/without").read("1.json") == "two"
+
+
 def test_a_lease_there_has_one_holder(spark, root):
     stop = threading.Event()
     first, second = (Lease(files_at(root), lambda said: None) for _ in range(2))
