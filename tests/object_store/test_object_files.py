@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from ingest.lake.files import object_files
 from ingest.lake.files.lease import Lease, LeaseLostError
@@ -14,6 +13,7 @@ from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError, Objec
 from ingest.lake.files.storage import LocalFiles, files_at
 from ingest.model.errors import IngestError
 from tests.support import faulty_http, s3
+from tests.support.small_files import STEPS
 
 WRITERS = 8
 
@@ -37,20 +37,6 @@ def test_of_writers_that_make_one_file_one_alone_does(root):
             won = [one for one, made in enumerate(pool.map(make, range(WRITERS))) if made]
             assert len(won) == 1
             assert files[0].read(f"{race}.json") == f"by {won[0]}"
-
-
-NAMES = st.sampled_from(["1.json", "1.beat", "a/b", "a/c/d", "ä b"])
-TEXTS = st.text(max_size=50)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("read"), NAMES),
-        st.tuples(st.just("write"), NAMES, TEXTS),
-        st.tuples(st.just("create"), NAMES, TEXTS),
-        st.tuples(st.just("delete"), NAMES),
-        st.tuples(st.just("names"), st.sampled_from(["", "a", "none"])),
-    ),
-    max_size=20,
-)
 
 
 @settings(max_examples=25)

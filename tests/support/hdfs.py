@@ -12,19 +12,11 @@ import pyspark
 
 from ingest.local import artefacts, process
 from ingest.local.java import java_binary
+from tests.support.hive import LOGGING
 
 _NAMES, _DATA = (
     f"org.apache.hadoop.hdfs.server.{name}" for name in ("namenode.NameNode", "datanode.DataNode")
 )
-_LOGGING = """\
-status = error
-rootLogger.level = warn
-rootLogger.appenderRef.c.ref = c
-appender.c.type = Console
-appender.c.name = c
-appender.c.layout.type = PatternLayout
-appender.c.layout.pattern = %d %p %c{1} %m%n
-"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +38,7 @@ class Hdfs:
 
 def start(home: Path) -> Hdfs:
     (home / "logs").mkdir(parents=True, exist_ok=True)
-    (home / "log4j2.properties").write_text(_LOGGING)
+    (home / "log4j2.properties").write_text(LOGGING)
     port, page = process.free_port(), process.free_port()
     settings = {
         "fs.defaultFS": f"hdfs://127.0.0.1:{port}",

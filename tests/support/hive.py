@@ -12,7 +12,7 @@ import pyspark
 from ingest.local import process
 from ingest.local.java import java_binary
 
-_LOGGING = """\
+LOGGING = """\
 status = error
 rootLogger.level = info
 rootLogger.appenderRef.c.ref = c
@@ -39,7 +39,7 @@ class Hive:
 
 def start(home: Path) -> Hive:
     (home / "logs").mkdir(parents=True, exist_ok=True)
-    (home / "log4j2.properties").write_text(_LOGGING)
+    (home / "log4j2.properties").write_text(LOGGING)
     port = process.free_port()
     settings = {
         "hive.async.log.enabled": "false",

@@ -6,30 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import LocalFiles, Storage, files_at
 from ingest.model.errors import IngestError
 from tests.support import hdfs
+from tests.support.small_files import STEPS
 
 pytestmark = (
     pytest.mark.long
 )  # ten seconds until it is up; a lake in it: tests/integration/test_lake_in_hdfs.py
 
 WRITERS = 8
-NAMES = st.sampled_from(["1.json", "1.beat", "a/b", "a/c/d", "ä b"])
-TEXTS = st.text(max_size=50)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("read"), NAMES),
-        st.tuples(st.just("write"), NAMES, TEXTS),
-        st.tuples(st.just("create"), NAMES, TEXTS),
-        st.tuples(st.just("delete"), NAMES),
-        st.tuples(st.just("names"), st.sampled_from(["", "a", "none"])),
-    ),
-    max_size=20,
-)
 
 
 @pytest.fixture(scope="module")
