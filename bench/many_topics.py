@@ -28,6 +28,7 @@ from bench.drains import drain, pipeline
 from bench.spent import tree_memory
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
+from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
 
@@ -156,7 +157,9 @@ def _refuse_different(stack: Stack, lake: Path, tables: list[str]) -> None:
     with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f"SELECT id, note, a FROM d.{table} ORDER BY id")
-            rows = DeltaTable(lake / "d" / table).to_pyarrow_table().sort_by("id").to_pylist()
+            rows = queried(
+                DeltaTable(lake / "d" / table), "SELECT id, note, a FROM rows ORDER BY id"
+            )
             if [(row["id"], row["note"], row["a"]) for row in rows] != list(cursor.fetchall()):
                 sys.exit(f"{table} is not what MySQL says")
 

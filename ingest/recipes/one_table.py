@@ -6,6 +6,7 @@ from contextlib import closing
 
 from deltalake import DeltaTable
 
+from ingest.lake.delta.delta_sql import queried
 from ingest.recipes.stage import Stage, table
 
 LINES = """import json
@@ -57,8 +58,10 @@ def show(stage: Stage) -> list[tuple[int, str]]:
         "recipe.notes",
         stage.folder / "lake",
     )
-    held = DeltaTable(stage.folder / "lake" / "recipe" / "notes").to_pyarrow_table().to_pylist()
-    rows = sorted((row["id"], row["text"]) for row in held)
+    lake = DeltaTable(stage.folder / "lake" / "recipe" / "notes")
+    rows = [
+        (row["id"], row["text"]) for row in queried(lake, "SELECT id, text FROM rows ORDER BY id")
+    ]
     shown = table("id", "text")
     for number, text in rows:
         shown.add_row(str(number), text)

@@ -90,3 +90,16 @@ def test_every_name_in_the_map_of_the_rooms_is_there():
     }
     assert len(named) > 30
     assert {part for one in named for part in one.split(".")} - modules - functions == set()
+
+
+def test_no_table_is_read_in_a_way_that_can_bring_a_process_down_as_it_ends():
+    # Why: ingest.lake.delta.delta_sql, which does it otherwise.
+    called = {
+        f"{path.relative_to(ROOT)}: {node.attr}"
+        for room in ("ingest", "bench")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"to_pyarrow_table", "to_pyarrow_dataset"}
+    }
+    assert called == set()
