@@ -139,11 +139,14 @@ def status(
     fail_on_gap: Annotated[
         bool, typer.Option("--fail-on-gap", help="Exit code 4 while a gap in Kafka is not mended.")
     ] = False,
+    fail_without_job: Annotated[
+        bool, typer.Option("--fail-without-job", help="Exit code 4 while no job keeps the lake.")
+    ] = False,
     whole: Annotated[
         bool, typer.Option("--all", help="Each table, however many there are.")
     ] = False,
 ) -> None:
-    """Show how far the lake is: newest batch, lag per table, gaps, the connector's health."""
+    """Show how far the lake is: whether a job runs, newest batch, lag per table, gaps, the connector's health."""
     from ingest.cli.batches import status_table
     from ingest.cli.loading import load
     from ingest.observe.pipeline_status import gather
@@ -156,7 +159,8 @@ def status(
         print_json(report.as_json())
     else:
         out.print(status_table(report, whole=whole))
-    if fail_on_gap and (report.open_gaps or report.left_out):
+    missing = fail_on_gap and bool(report.open_gaps or report.left_out)
+    if missing or (fail_without_job and not report.runs):
         raise typer.Exit(int(Exit.FAILED))
 
 

@@ -111,6 +111,8 @@ def status_table(report: ProgressReport, *, whole: bool = True) -> Group:
     head = Text()
     head.append(f"pipeline {report.pipeline}\n", style="bold")
     head.append(f"connector  {report.connector.sentence}\n", "" if report.connector.good else "red")
+    if report.job is not None:
+        head.append(f"job        {report.job.sentence}\n", "" if report.runs else "red")
     if newest is None:
         head.append("lake       no batch yet; `ingest run` applies the first\n")
     else:

@@ -11,11 +11,15 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowStatus
 from ingest.kafka import broker
+from ingest.lake.files import lease_holder
+from ingest.lake.files.lease_holder import Holder
+from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
 from ingest.model.location import within_reach
 from ingest.model.manifest import Entry, Gap
+from ingest.model.names import lease_path
 from ingest.model.topics import TableId, captured
 from ingest.observe import left_tables
 from ingest.observe.only_in_lake import OnlyInLake
@@ -104,6 +108,13 @@ class ProgressReport:
     """Those that have run, as each has said last."""
     blocking: frozenset[str] = frozenset()
     """Of those that are being taken again the ones for which the stream waits."""
+    job: Holder | None = None
+    """Who keeps the lake; None where that was not looked at: in a file system that only Spark reaches."""
+
+    @property
+    def runs(self) -> bool:
+        """False where no job does, or one that does not move."""
+        return self.job is None or self.job.state == "runs"
 
     @property
     def open_gaps(self) -> int:
@@ -125,6 +136,7 @@ class ProgressReport:
         return {
             "pipeline": self.pipeline,
             "connector": self.connector.as_json(),
+            "job": self.job.as_json() if self.job else None,
             "batch": None
             if newest is None
             else {
@@ -194,11 +206,15 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     Raises :class:`IngestError` while Kafka is.
     """
     broker.refuse_away(pipeline)
+    # Elsewhere it would take a Spark to look.
+    reached = within_reach(pipeline.lake.path)
+    lease = files_at(lease_path(pipeline.lake.path)) if reached else None
+    seen = (
+        lease_holder.look(lease) if lease else None
+    )  # servers take their time to answer, and the counter moves
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
     health, missing = _of_servers(pipeline)
-    # Elsewhere it would take a Spark to look.
-    reached = within_reach(pipeline.lake.path)
     requests = Requests(pipeline).open() if reached else []
     return ProgressReport(
         pipeline=pipeline.name,
@@ -215,6 +231,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         joining=_joining(pipeline) if reached else (),
         left_out=LeftOut(pipeline).tables() if reached else {},
         flows=_flows(pipeline) if reached else {},
+        job=lease_holder.holder(lease, seen) if lease and seen else None,
     )
 
 

@@ -93,10 +93,16 @@ def test_a_flow_follows_a_table_and_a_kill_behind_its_table_s_commit_adds_nothin
             time.sleep(0.5)
         said = json.loads(cli("flow", "list", str(file), "--json").stdout)
         assert said["totals"]["state"] == "runs"
-        assert "totals runs" in cli("status", str(file)).stdout
+        status = cli("status", str(file), "--fail-without-job")
+        assert "totals runs" in status.stdout
+        assert f"process {job.pid} on " in status.stdout
+        assert status.returncode == 0
     finally:
         job.send_signal(signal.SIGINT)
         assert job.wait(90) == 0
+    status = cli("status", str(file), "--json", "--fail-without-job")
+    assert json.loads(status.stdout)["job"]["state"] == "none"
+    assert status.returncode == 4
     assert "failed" not in (cli.folder / "job.err").read_text()
     titled = (
         DeltaTable(join(load(file).lake.path, "marts", "titled")).to_pyarrow_table().to_pylist()

@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 
+from ingest.lake.files.lease_folder import RELEASED, newest
+from ingest.lake.files.lease_folder import beat as beat_of
+from ingest.lake.files.lease_folder import owner as owner_of
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import PART, Files
@@ -29,7 +32,6 @@ EXPIRES_AFTER = 12.0
 """Seconds without a movement before a holder counts as gone. Six beats: a pause of the machine for
 some seconds must not cost the lease, and a standby must have taken over within 30 s."""
 
-_RELEASED = "released"
 _UNNAMED = "a job whose file in the lease's folder cannot be read"
 
 _UNWRITABLE = (OSError, Py4JError, LakeAwayError, LakeDeniedError)
@@ -96,9 +98,9 @@ class Lease:
         self, here: Owner, told: set[str], stop: threading.Event, *, standby: bool
     ) -> Term | None:
         """One look, and what follows from it; None where it is to be looked again."""
-        held = self._newest()
-        owner, beat = self._owner(held), self._beat(held)
-        if held == 0 or beat == _RELEASED:
+        held = newest(self.files)
+        owner, beat = owner_of(self.files, held), beat_of(self.files, held)
+        if held == 0 or beat == RELEASED:
             return Term(held + 1, fence=False) if self._take(held + 1, here) else None
         gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
         if not gone and standby:
@@ -120,9 +122,9 @@ class Lease:
 
     def refuse_lost(self) -> None:
         """Raise :class:`LeaseLostError` when there is a successor. Asked before every commit."""
-        if self._lost.is_set() or self._newest() > self._term:
+        if self._lost.is_set() or newest(self.files) > self._term:
             self._lost.set()
-            raise LeaseLostError(str(self._owner(self._newest()) or _UNNAMED))
+            raise LeaseLostError(str(owner_of(self.files, newest(self.files)) or _UNNAMED))
 
     def release(self) -> None:
         """Give it back, so that the next job need not wait. Where that fails it is said: what ended the run is not to
@@ -133,7 +135,7 @@ class Lease:
             self._beating.join(BEAT_EVERY * 2)
         if self._term and not self._lost.is_set():
             try:
-                self.files.write(f"{self._term}.beat", _RELEASED)
+                self.files.write(f"{self._term}.beat", RELEASED)
             except _UNWRITABLE as failure:
                 why = getattr(failure, "strerror", None) or getattr(failure, "what", None)
                 self.say(f"the lease was not given back: {why or type(failure).__name__}")
@@ -164,7 +166,7 @@ class Lease:
         while not self._ended.wait(BEAT_EVERY):
             count += 1
             try:
-                if self._newest() > self._term:
+                if newest(self.files) > self._term:
                     self._lost.set()
                     return
                 self.files.write(f"{self._term}.beat", str(count), lasting=False)
@@ -181,28 +183,9 @@ class Lease:
         for _ in range(math.ceil(EXPIRES_AFTER / pause)):
             if stop.wait(pause):
                 return False
-            if self._newest() != held or self._beat(held) != beat:
+            if newest(self.files) != held or beat_of(self.files, held) != beat:
                 return False
         return True
-
-    def _newest(self) -> int:
-        names = (name.partition(".") for name in self.files.names(""))
-        return max((int(n) for n, _, end in names if n.isdigit() and end == "json"), default=0)
-
-    def _owner(self, number: int) -> Owner | None:
-        """Whom a term's file names. None where it names nobody: a power cut may leave it empty or cut off. Such an
-        owner may live, so its counter is watched.
-        """
-        return Owner.from_json(self._read(f"{number}.json")) if number else None
-
-    def _beat(self, number: int) -> str:
-        return self._read(f"{number}.beat") if number else ""
-
-    def _read(self, name: str) -> str:
-        try:
-            return self.files.read(name) or ""
-        except UnicodeDecodeError:  # what a power cut has left is no text
-            return ""
 
 
 def _held(owner: Owner | None, number: int) -> IngestError:

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from ingest.cli.batches import status_table
+from ingest.lake.files.lease_holder import Holder
 from ingest.model import reasons
 from ingest.model.manifest import Gap
 from ingest.model.position import Position
@@ -63,6 +65,27 @@ def test_a_table_that_is_set_aside_or_left_out_is_named_with_the_way_on():
     assert "row size 1" in said
     assert f"what to do: {reasons.LEFT_BY_CONNECTOR.remedy}" in said
     assert report.as_json()["left_out"] == [{"table": "d.o", "reason": "row size 1"}]
+
+
+@pytest.mark.parametrize(
+    ("job", "runs"),
+    [
+        (Holder("runs", 3), True),
+        (Holder("none", 3), False),
+        (Holder("gone", 3), False),
+        (Holder("silent", 3), False),
+    ],
+)
+def test_whether_a_job_runs_is_said_first_of_the_lake_and_by_no_word_where_nobody_has_looked(
+    job, runs
+):
+    report = ProgressReport("p", None, (), 0, WELL, 0, job=job)
+    assert report.runs is runs
+    assert f"job        {job.sentence}\n" in shown(report)
+    assert report.as_json()["job"] == {"state": job.state, "term": 3}
+    unknown = replace(report, job=None)
+    assert unknown.runs
+    assert "job  " not in shown(unknown)
 
 
 def away(folder, **password):

@@ -1,0 +1,34 @@
+"""What a lease's folder says: the newest term, who took it, and where its counter stands."""
+
+from __future__ import annotations
+
+from ingest.lake.files.owner import Owner
+from ingest.lake.files.storage import Files
+
+RELEASED = "released"
+"""In the place of the counter: the holder has given the lease back."""
+
+
+def newest(files: Files) -> int:
+    """The newest term; 0 where nobody has ever taken the lease."""
+    names = (name.partition(".") for name in files.names(""))
+    return max((int(n) for n, _, end in names if n.isdigit() and end == "json"), default=0)
+
+
+def owner(files: Files, term: int) -> Owner | None:
+    """Whom a term's file names. None where it names nobody: a power cut may leave it empty or cut off. Such an
+    owner may live, so its counter is watched.
+    """
+    return Owner.from_json(_read(files, f"{term}.json")) if term else None
+
+
+def beat(files: Files, term: int) -> str:
+    """A term's counter, or :data:`RELEASED`; empty where there is none."""
+    return _read(files, f"{term}.beat") if term else ""
+
+
+def _read(files: Files, name: str) -> str:
+    try:
+        return files.read(name) or ""
+    except UnicodeDecodeError:  # what a power cut has left is no text
+        return ""
