@@ -6,7 +6,9 @@ Workers of a Spark standalone cluster are processes on this machine, each pinned
 topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
 ``--batches`` batches behind two that are not counted (the second executor's first tasks take as long again); seconds are those of the stage `read` in the manifest. Where reading is slow
 (``--slow`` seconds for each thousand records, slept in the task; half the batch, two rounds) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
-Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of a fourth of that, and what the difference comes to for a million.
+Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of a fourth of that, and what the difference comes to for a million;
+with and without Java's compilers, which in the first minutes take a third of it. With several tables the smaller batch has fewer of them, whose
+plans are not there then: ask for ``--tables 1``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from threading import Event
@@ -27,7 +29,8 @@ import pyarrow as pa
 
 from bench import result_file
 from bench.drains import WHOLE, change, drain, fill, pipeline
-from bench.lanes import WARM, cpu_by_batch
+from bench.lanes import WARM, by_batch
+from bench.spent import compiler_seconds, tree_seconds
 from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.kafka.batch_ranges import KafkaLog
@@ -91,23 +94,26 @@ class Bench:
                 f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
             )
         few = batch // 4
-        cpu = {size: [spent for _, spent in self._taken(2, size)] for size in (few, batch)}
-        small, large = (median(each) for each in cpu.values())
-        slope = (large - small) / (batch - few) * 1e6
-        print(f"the driver: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}")
-        print(f"that is {slope:.2f} s for a million more")
-        return {"rates": found, "driver": {f"{size:,}": each for size, each in cpu.items()}}
+        cost = {size: [spent for _, spent in self._taken(2, size)] for size in (few, batch)}
+        for what in ("all", "work"):
+            small, large = (median(getattr(one, what) for one in each) for each in cost.values())
+            slope = (large - small) / (batch - few) * 1e6
+            without = " without Java's compilers" if what == "work" else ""
+            print(
+                f"the driver{without}: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}"
+            )
+            print(f"that is {slope:.2f} s for a million more")
+        driver = {f"{size:,}": [asdict(one) for one in each] for size, each in cost.items()}
+        return {"rates": found, "driver": driver}
 
-    def _note(
-        self, found: dict[str, list[float]], name: str, of: list[tuple[Entry, float]]
-    ) -> None:
+    def _note(self, found: dict[str, list[float]], name: str, of: list[tuple[Entry, Cpu]]) -> None:
         if not of:
             sys.exit("no two whole batches followed one another: ask for more --changes")
         rate = median(one.changes / one.stages["read"] for one, _ in of)
         found.setdefault(name, []).append(rate)
         print(f"{name:<9} {rate:>9,.0f} changes read a second", flush=True)
 
-    def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, float]]:
+    def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, Cpu]]:
         """Batches of a job with so many workers, and what each cost the driver."""
         home = self.folder / f"cluster{time.monotonic_ns()}"
         cluster = Cluster(home, workers, pinned=not slow)
@@ -120,7 +126,7 @@ class Bench:
 
     def _batches(
         self, cluster: Cluster, lake: Path, size: int, slow: float
-    ) -> list[tuple[Entry, float]]:
+    ) -> list[tuple[Entry, Cpu]]:
         lake.mkdir()
         file, ledger = lake / "b.yaml", Ledger(str(lake))
         spark: dict[str, Any] = cluster.settings(
@@ -129,11 +135,28 @@ class Bench:
         pipeline(self.stack, file, lake, size, **spark)
         environment = {"INGEST_HOME": str(self.stack.home), **({SLOW: str(slow)} if slow else {})}
         job = Job.start(file, lake / "job.log", env=environment, program="bench.cluster")
-        seen = cpu_by_batch(job, ledger, 0, self.given.batches + WARM)
+        seen = by_batch(job, ledger, 0, self.given.batches + WARM, _cost)
         of = {one.batch_id: one for one in ledger.entries(1000)}
         pairs = [(one, one + 1) for one in seen if one + 1 in seen]
-        full = [(of[now], seen[now] - seen[before]) for before, now in pairs]
+        full = [(of[now], _spent(seen[before], seen[now])) for before, now in pairs]
         return [one for one in full if one[0].changes > size / 2][WARM - 1 :]
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Seconds of a driver: ``all``, and its ``work``, without Java's compilers."""
+
+    all: float
+    work: float
+
+
+def _cost(pid: int) -> Cpu:
+    spent = tree_seconds(pid)
+    return Cpu(spent, spent - compiler_seconds(pid))
+
+
+def _spent(before: Cpu, now: Cpu) -> Cpu:
+    return Cpu(now.all - before.all, now.work - before.work)
 
 
 @dataclass(frozen=True)

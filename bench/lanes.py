@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from bench import result_file
 from bench.drains import WAYS, WHOLE, change, drain, fill, pipeline, refuse_different, source_rows
@@ -25,6 +25,8 @@ from bench.stacks import fresh_stack
 from ingest.demo.job import Job
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.stack import Stack
+
+T = TypeVar("T")
 
 LANES = ("ingest_driver", "ingest_tasks", "ingest_spark")
 WARM = 2
@@ -93,7 +95,7 @@ def _warm(
     last = ledger.last()
     start = last.batch_id if last else 0
     job = Job.start(file, lake / "job.log", env={"INGEST_HOME": str(stack.home)})
-    seen = cpu_by_batch(job, ledger, start, batches + WARM)
+    seen = by_batch(job, ledger, start, batches + WARM, tree_seconds)
     of = {one.batch_id: one for one in ledger.entries(10_000)}
     full = [one for one in seen if of[one].changes >= size / 2]
     pairs = [(one, one + 1) for one in full if one + 1 in full][WARM - 1 :]
@@ -103,15 +105,17 @@ def _warm(
     return [(of[now].changes, of[now].seconds, seen[now] - seen[before]) for before, now in pairs]
 
 
-def cpu_by_batch(job: Job, ledger: Ledger, start: int, many: int) -> dict[int, float]:
-    """CPU seconds of a job's processes when each batch behind ``start`` was seen first. The job is stopped once there are so many."""
-    seen: dict[int, float] = {}
+def by_batch(
+    job: Job, ledger: Ledger, start: int, many: int, cost: Callable[[int], T]
+) -> dict[int, T]:
+    """What a job's process has cost when each batch behind ``start`` was seen first. The job is stopped once there are so many."""
+    seen: dict[int, T] = {}
     try:
         while len(seen) < many:
             job.refuse_dead()
             newest = ledger.last()
             if newest is not None and newest.batch_id > start and newest.batch_id not in seen:
-                seen[newest.batch_id] = tree_seconds(job.process.pid)
+                seen[newest.batch_id] = cost(job.process.pid)
             time.sleep(0.01)
     finally:
         job.stop()

@@ -36,7 +36,7 @@ from ingest.flows.spark_plans import plain
 from ingest.kafka.record_stream import client_options
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.files.storage import Storage
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.model.names import FLOW_PROPERTY, Marker, Role, app_id, join, quoted
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Sinks:
     def _refuse_nested(self, session: SparkSession, sink: FlowSink) -> None:
         """A table inside another's folder would be litter to that one's VACUUM, and so would be what lies in its own."""
         parts = (sink.delta or "").split("/")
-        lake = Storage(session, self.pipeline.lake.path)
+        lake = HadoopFiles(session, self.pipeline.lake.path)
         above = ["/".join(parts[:n]) for n in range(1, len(parts))]
         for folder in above:
             if lake.exists(f"{folder}/_delta_log"):

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
+from ingest.batch.job_descriptions import CANCELLED
 from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.server_failure import is_away
 from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.model.reasons import Reason
@@ -72,13 +74,13 @@ def is_everybodys(failure: BaseException) -> bool:
         return failure.may_pass
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
-    return any(word in str(failure) for word in _OF_ALL)
+    return any(word in str(failure) for word in _OF_ALL) or is_away(failure)
 
 
 _OF_ALL = (
     "org.apache.kafka",
     "InterruptedException",
-    "cancelled",
+    CANCELLED,
     "SparkContext was shut down",
     "stopped SparkContext",
     "OutOfMemoryError",

@@ -34,7 +34,7 @@ from ingest.kafka.ports import Ranges, Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import collects
-from ingest.lake.files.storage import Storage
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import reasons
 from ingest.model.epochs import Epoch
@@ -99,7 +99,7 @@ class Streaming:
         self.applied = 0
         if self.pipeline.spark.on_cluster:
             executors.await_one(self.spark, stopping=self.stop.is_set)
-        checkpoint = Storage(self.spark, checkpoint_path(self.pipeline.lake.path))
+        checkpoint = HadoopFiles(self.spark, checkpoint_path(self.pipeline.lake.path))
         epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
         schemas = broker.SchemaTopic(self.pipeline, epochs)
@@ -226,7 +226,7 @@ class Streaming:
         batches.ask_again(batches.newest.gaps if batches.newest else ())
 
     def _checkpoint(
-        self, checkpoint: Storage, batches: Batches, start: Start, facts: StartFacts
+        self, checkpoint: HadoopFiles, batches: Batches, start: Start, facts: StartFacts
     ) -> str | None:
         """Make the checkpoint what was decided; returns where a new one starts."""
         if start.resume:

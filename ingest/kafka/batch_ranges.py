@@ -13,7 +13,7 @@ from ingest.kafka import broker, fetch, record_stream
 from ingest.kafka.fetch import InWorker
 from ingest.kafka.ports import Ranges, RecordSource
 from ingest.kafka.prefetch import Ahead
-from ingest.lake.files.storage import Storage
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.model import offset_log, offset_ranges
 from ingest.model.manifest import Place
 
@@ -24,7 +24,7 @@ class KafkaLog:
     """
 
     def __init__(
-        self, session: SparkSession, pipeline: Pipeline, checkpoint: Storage, ahead: Ahead
+        self, session: SparkSession, pipeline: Pipeline, checkpoint: HadoopFiles, ahead: Ahead
     ) -> None:
         self._session = session
         self._pipeline = pipeline

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.files.storage import Files, Storage
+from ingest.lake.files.hadoop_files import HadoopFiles
+from ingest.lake.files.storage import Files
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import (
@@ -64,7 +65,7 @@ def gather(
     return StartFacts(
         pipeline=pipeline.name,
         shape=shape(pipeline),
-        checkpoint=checkpoint_facts(Storage(spark, checkpoint_path(pipeline.lake.path))),
+        checkpoint=checkpoint_facts(HadoopFiles(spark, checkpoint_path(pipeline.lake.path))),
         newest=newest,
         history=history(ledger, lake),
         lake=lake,
@@ -215,7 +216,7 @@ def _tables(
     spark: SparkSession, pipeline: Pipeline, ledger: Ledger, newest: Entry | None
 ) -> list[LakeFacts]:
     known = {name: state.path for name, state in (newest.tables if newest else {}).items()}
-    root = Storage(spark, pipeline.lake.path)
+    root = HadoopFiles(spark, pipeline.lake.path)
     wanted = [one for name in known if pipeline.logs(one := TableId.parse(name))]
     logs = {pipeline.change_log_path(table) for table in wanted}
     logs |= {state.log.path for state in (newest.tables if newest else {}).values() if state.log}

@@ -19,21 +19,37 @@ _NAMES, _DATA = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hdfs:
     """Both run, and the data node is known to the name node."""
 
     home: Path
     port: int
-    children: tuple[process.Child, ...]
+    page: int
+    names: process.Child
+    data: process.Child
 
     @property
     def uri(self) -> str:
         return f"hdfs://127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        for child in reversed(self.children):
+        for child in (self.data, self.names):
             process.stop(child, grace=5)
+
+    def stop_names(self) -> None:
+        process.stop(self.names, grace=5)
+
+    def start_names(self) -> None:
+        """Again, with all files; waits until the data node has come to it."""
+        self.names = _started("names", _NAMES, self.home)
+        self.await_both()
+
+    def await_both(self) -> None:
+        """Raises ``AssertionError`` where one of them has ended, or does not come up."""
+        both = (self.names, self.data)
+        _until(lambda: _is_dead(both) or _has_data_node(self.page), self.home)
+        assert not _is_dead(both), self.home / "logs"
 
 
 def start(home: Path) -> Hdfs:
@@ -56,26 +72,26 @@ def start(home: Path) -> Hdfs:
     )
     (home / "hdfs-site.xml").write_text(f"<configuration>{said}</configuration>")
     (home / "core-site.xml").write_text(f"<configuration>{said}</configuration>")
+    made = _started("format", f"{_NAMES} -format -nonInteractive", home)
+    _until(lambda: process.returncode(made) is not None, home)
+    names, data = _started("names", _NAMES, home), _started("data", _DATA, home)
+    running = Hdfs(home, port, page, names, data)
+    try:
+        running.await_both()
+    except AssertionError:
+        running.stop()
+        raise
+    return running
+
+
+def _started(name: str, main: str, home: Path) -> process.Child:
     (servers,) = artefacts.jars("hdfs-server")
     java = [
         *(java_binary(), "-Xmx256m", "-XX:TieredStopAtLevel=1"),
         f"-Dlog4j.configurationFile={home}/log4j2.properties",
         *("-cp", f"{home}:{servers}:{Path(pyspark.__file__).parent}/jars/*"),
     ]
-    made = process.start("format", [*java, _NAMES, "-format", "-nonInteractive"], home=home, env={})
-    _until(lambda: process.returncode(made) is not None, home)
-    children = tuple(
-        process.start(name, [*java, main], home=home, env={})
-        for name, main in (("names", _NAMES), ("data", _DATA))
-    )
-    running = Hdfs(home, port, children)
-    try:
-        _until(lambda: _is_dead(children) or _has_data_node(page), home)
-        assert not _is_dead(children), home / "logs"
-    except AssertionError:
-        running.stop()
-        raise
-    return running
+    return process.start(name, [*java, *main.split()], home=home, env={})
 
 
 def _is_dead(children: tuple[process.Child, ...]) -> bool:

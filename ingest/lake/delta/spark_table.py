@@ -19,8 +19,8 @@ from ingest.lake.delta import lasting_commits, read_back, schema_commit, statist
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
 from ingest.lake.files import table_files
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.object_files import made, opened
-from ingest.lake.files.storage import Storage
 from ingest.lake.files.table_files import TableFiles
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import (
@@ -271,7 +271,7 @@ class SparkTable:
 
     def commits(self, start: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """See ``TableHandle.commits``."""
-        folder = Storage(self.session, self.path)
+        folder = HadoopFiles(self.session, self.path)
         for version in range(start, self.version() + 1):
             text = folder.read(commit_name(version))
             of = f"version {version} of {self.path}"

@@ -62,7 +62,7 @@ class DiskFailure:
 
 def found(failure: BaseException) -> DiskFailure | None:
     """What a failure, or one that has led to it, says of a disk; None where it is none of a disk's."""
-    for one in _chain(failure):
+    for one in chain(failure):
         if isinstance(one, OSError) and (number := one.errno or 0) in _KNOWN:
             return DiskFailure(number, "" if one.filename is None else str(one.filename))
         if isinstance(one, _WRAPPING) and (disk := told_by(_text(one))):
@@ -141,7 +141,7 @@ def _disk(folder: Path) -> tuple[int, int]:
     return -1, 0
 
 
-def _chain(failure: BaseException) -> Iterator[BaseException]:
+def chain(failure: BaseException) -> Iterator[BaseException]:
     """A failure and those that have led to it, newest first."""
     one: BaseException | None = failure
     while one is not None:

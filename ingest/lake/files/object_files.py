@@ -44,29 +44,32 @@ _DENIED = (failed.PermissionDeniedError, failed.UnauthenticatedError)
 
 
 class LakeAwayError(IngestError):
-    """The object store does not answer, or not as it should. Nothing was written that it did not confirm."""
+    """The object store, or a file system beyond this machine, does not answer, or not as it should. Nothing was written that it did not confirm."""
 
     def __init__(self, root: str, why: str) -> None:
         super().__init__(
             "E-LAKE-AWAY",
             f"The lake {root} cannot be reached: {why}.",
             means="Nothing is lost; the batch in hand comes again.",
-            remedy="see that the object store runs and that `lake.path` and `lake.storage` are right.",
+            remedy="see that what keeps it (object store, name node) runs, and that `lake.path` and `lake.storage` are right.",
             exit_code=Exit.FAILED,
             may_pass=True,
         )
 
 
 class LakeDeniedError(IngestError):
-    """The object store answers that this is not allowed."""
+    """The object store, or the file system that ``by`` names, answers that this is not allowed."""
 
-    def __init__(self, root: str, why: str) -> None:
+    def __init__(self, root: str, why: str, by: str = "object store") -> None:
+        in_store = by == "object store"
         super().__init__(
             "E-LAKE-DENIED",
-            f"The object store does not let us into the lake {root}: {why}.",
+            f"The {by} does not let us into the lake {root}: {why}.",
             means="Nothing is lost; the batch in hand comes again.",
             remedy="correct the keys (`lake.storage` in the pipeline file), or what they may do in that bucket: list, read, "
-            "write and delete.",
+            "write and delete."
+            if in_store
+            else "let the user as whom Spark asks (`HADOOP_USER_NAME`, or the ticket that it holds) list, read, write and delete there.",
             may_pass=True,  # keys are changed, and clocks set right, while a job runs
         )
 

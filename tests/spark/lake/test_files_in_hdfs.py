@@ -1,14 +1,18 @@
 """Small files in HDFS, against a real name node: whole or not there, and of writers of one name one alone has made it."""
 
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
 
+from ingest.job.stream_failure import again, is_everybodys
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.lease import Lease
-from ingest.lake.files.storage import LocalFiles, Storage, files_at
+from ingest.lake.files.object_files import LakeAwayError
+from ingest.lake.files.storage import LocalFiles, files_at
 from ingest.model.errors import IngestError
 from tests.support import hdfs
 from tests.support.small_files import STEPS
@@ -38,7 +42,7 @@ def root(server):
 def test_they_answer_as_files_on_a_disk_do(spark, tmp_path_factory, server, steps):
     here = LocalFiles(str(tmp_path_factory.mktemp("files")))
     there = files_at(f"{server.uri}/{uuid.uuid4().hex}")
-    assert isinstance(there, Storage)
+    assert isinstance(there, HadoopFiles)
     for what, *said in steps:
         on_disk, in_hdfs = (getattr(files, what)(*said) for files in (here, there))
         assert on_disk == in_hdfs, (what, said)
@@ -102,3 +106,35 @@ def test_a_lease_there_has_one_holder(spark, root):
     first.release()
     assert second.acquire(standby=False, stop=stop) is not None
     second.release()
+
+
+def test_a_name_node_that_is_away_is_said_in_a_sentence_and_who_stands_by_waits_for_it(
+    spark, server, root, tmp_path
+):
+    said, stop = [], threading.Event()
+    holder = Lease(files_at(f"{root}/lease"), said.append)
+    assert holder.acquire(standby=False, stop=stop)
+    standing_by = Lease(files_at(f"{root}/lease"), said.append)
+    rows = spark.range(10)
+    rows.write.format("delta").save(f"{root}/table")
+    with ThreadPoolExecutor(1) as pool:
+        server.stop_names()
+        try:
+            waits = pool.submit(standing_by.acquire, standby=True, stop=stop)
+            with pytest.raises(LakeAwayError, match="E-LAKE-AWAY|cannot be reached") as away:
+                files_at(root).read("a.json")
+            assert again(away.value, tmp_path / "log").code == "E-LAKE-AWAY"
+            # A table whose turn it is then is not set aside for it.
+            with pytest.raises(Exception) as failed:
+                rows.write.format("delta").mode("append").save(f"{root}/table")
+            assert is_everybodys(failed.value), repr(failed.value)[:3000]
+            until = time.monotonic() + 120
+            while not any("cannot be reached" in one for one in said):
+                assert time.monotonic() < until, said
+                time.sleep(0.2)
+        finally:
+            server.start_names()
+        holder.release()
+        assert waits.result(120).number == 2
+    standing_by.release()
+    assert spark.read.format("delta").load(f"{root}/table").count() == 10

@@ -5,10 +5,10 @@ import json
 import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
-from pyspark.errors import PySparkRuntimeError, PySparkValueError
+from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 
 from ingest.batch.parts import StaleCheckpointError
-from ingest.job.stream_failure import again
+from ingest.job.stream_failure import again, is_everybodys
 from ingest.model.errors import Exit, IngestError, of_table
 
 
@@ -94,3 +94,11 @@ def test_a_full_disk_may_pass_and_says_so_where_it_does_not(failure, log, tmp_pa
     assert (ended.code, ended.error.code) == ("E-DISK-FULL", "E-DISK-FULL")
     assert ended.error.exit_code == Exit.FAILED
     assert "No space left" in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("value", ["cancelled", "Job 3 cancelled", "java.net.ConnectException: x"])
+def test_a_value_in_a_failure_s_text_does_not_make_it_everybody_s(value):
+    said = f'[CAST_INVALID_INPUT] The value \'{value}\' of the type "STRING" cannot be cast to "BIGINT"'
+    assert not is_everybodys(PySparkException(said))
+    failed = f"Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times: {said}"
+    assert not is_everybodys(PySparkException(failed))
