@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from bench.workload import COLUMNS, SPARK_ROW, Workload, arrow_schema
+from bench.workload import COLUMNS, SPARK_ROW, At, Workload, arrow_schema
 from ingest.batch.micro_batch import Batches
 from ingest.kafka.ports import Ranges, RecordSource
 from ingest.kafka.record_stream import SCHEMA
@@ -64,7 +64,7 @@ class HandWritten:
     def __init__(
         self,
         session: SparkSession,
-        folder: Path,
+        folder: At,
         settings: Mapping[str, str],
         threads: int,
         *,
@@ -108,7 +108,7 @@ class HandWritten:
         values: dict[str, str | Column] = {name: f"s.{name}" for name in COLUMNS}
         started = time.perf_counter()
         (
-            SparkDelta.forPath(session, str(self.folder / "d" / table))
+            SparkDelta.forPath(session, f"{self.folder}/d/{table}")
             .alias("t")
             .merge(source.alias("s"), "t.id = s.id")
             .whenMatchedDelete("s.op = 'd'")
@@ -126,7 +126,7 @@ class Lean:
 
     applied = 0.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: At) -> None:
         self.folder = folder
         self._opened: dict[str, DeltaTable] = {}
 
@@ -143,7 +143,7 @@ class Lean:
         self.applied = 0.0
         for table, messages in values.items():
             winners = _newest(messages)
-            at = self._opened.setdefault(table, DeltaTable(self.folder / "d" / table))
+            at = self._opened.setdefault(table, DeltaTable(f"{self.folder}/d/{table}"))
             assigned = {name: f"s.{name}" for name in COLUMNS}
             started = time.perf_counter()
             (
@@ -180,7 +180,7 @@ class Ingest:
     """Seconds that the newest batch took when it was applied, from Spark's call to the return."""
 
     def __init__(
-        self, session: SparkSession, folder: Path, *works: Workload, engine: str = "auto"
+        self, session: SparkSession, folder: At, *works: Workload, engine: str = "auto"
     ) -> None:
         self.folder = folder
         self.session = session

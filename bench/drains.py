@@ -7,7 +7,7 @@
 ``--rows`` of each table come by the snapshot, then so many single-row changes (20 inserts, 60 updates, 20
 deletes in a hundred) of all tables together, ``--each`` in a transaction. With ``--ddl`` each table gets a column in the middle of them, which
 the hand-written job does not know. Contestants are processes of their
-own, interleaved; each drains into an empty lake, with Spark's start-up and everything cold, in one batch and,
+own, interleaved; each drains into an empty lake (with ``--in-store`` on an S3 server of this machine), with Spark's start-up and everything cold, in one batch and,
 where a name ends in ``-limited``, in batches of ``--limit`` messages. CPU is that of the contestant's
 processes; MySQL, Kafka and Connect stand by. Every lake is compared with MySQL, value by value.
 """
@@ -20,7 +20,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ from deltalake import DeltaTable
 
 from bench import result_file
 from bench.spent import Spent, by_command, medians
-from bench.stacks import fresh_stack
-from bench.workload import COLUMNS, MYSQL_TABLE, rows_in_order
+from bench.stacks import ROOT_IN_STORE, fresh_stack, lent_store
+from bench.workload import COLUMNS, MYSQL_TABLE, At, rows_in_order
 from ingest.job.first_pipeline_file import First, write
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
+from tests.support.s3 import S3
 
 HERE = Path(__file__).parents[1]
 WRITERS = 4
@@ -73,14 +74,20 @@ def main() -> None:
     parser.add_argument(
         "--ddl", action="store_true", help="a column for each table in the middle of the changes"
     )
+    parser.add_argument(
+        "--in-store", action="store_true", help="the lakes are on an S3 server of this machine"
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
-    with fresh_stack("drains") as (stack, folder):
-        measure(stack, folder, given)
+    if given.in_store and {name for name in given.only if "lean" in name or LOGGED in name}:
+        parser.error("--in-store has lakes of mirrors alone, and nobody of those without guards")
+    with fresh_stack("drains") as (stack, folder), ExitStack() as more:
+        store = more.enter_context(lent_store()) if given.in_store else None
+        measure(stack, folder, given, store)
 
 
-def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
-    """Fill, drain, compare, print."""
+def measure(stack: Stack, folder: Path, given: argparse.Namespace, store: S3 | None = None) -> None:
+    """Fill, drain, compare, print. ``store``: where the lakes are, if not in the folder."""
     tables = [f"t{index:03d}" for index in range(given.tables)]
     fill(stack, tables, given.rows)
     first = folder / "first"
@@ -108,8 +115,10 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
             if number and who in given.once:
                 continue
             at = folder / who
-            spent = drain(stack, at, who, tables, given.limit if "-" in who else 0)
-            refuse_different(at, wanted, columns)
+            lake: At = f"{ROOT_IN_STORE}/{who}{number}" if store else at
+            limit = given.limit if "-" in who else 0
+            spent = drain(stack, at, who, tables, limit, lake=lake, store=store)
+            refuse_different(lake, wanted, columns)
             if LOGGED in who:
                 refuse_other_count(at, tables, messages)
             shutil.rmtree(at)
@@ -160,38 +169,53 @@ def drain(
     code: Path | None = None,
     *,
     sync: bool = True,
+    lake: At | None = None,
+    store: S3 | None = None,
 ) -> Spent:
     """One contestant's process from its start to its end. ``code``: another checkout, to run its code; ``sync``: ours
-    makes each batch outlast a power cut.
+    makes each batch outlast a power cut; ``lake``: not in the folder ``at``, but there, in a ``store``.
     """
+    lake = lake or at
     at.mkdir(parents=True, exist_ok=True)
     environment = {"INGEST_HOME": str(stack.home)}
     if who.startswith("ingest"):
         file = at / "b.yaml"
         way = WAYS[who.removesuffix("-limited")]
         logs = who.removesuffix("-limited").endswith(LOGGED)
-        pipeline(stack, file, at, limit or WHOLE, code=code, sync=sync, logs=logs, **way)
+        pipeline(
+            stack, file, lake, limit or WHOLE, code=code, sync=sync, logs=logs, store=store, **way
+        )
         command = ["-m", "ingest", "run", str(file), "--once", "--log", str(at / "spark.log")]
     else:
         contestant = who.removesuffix("-limited")
         servers = stack.kafka().bootstrap_servers
-        command = ["-m", "bench.streams", contestant, servers, str(at), str(limit), *tables]
+        command = [
+            "-m",
+            "bench.streams",
+            contestant,
+            servers,
+            str(lake),
+            str(at / "spark.log"),
+            str(limit),
+            *tables,
+        ]
     return by_command([sys.executable, *command], at, environment, code)
 
 
 def pipeline(
     stack: Stack,
     file: Path,
-    lake: Path,
+    lake: At,
     limit: int | None,
     *,
     code: Path | None = None,
     sync: bool = True,
     logs: bool = False,
+    store: S3 | None = None,
     **spark: Any,
 ) -> None:
     """What a user's file says, but for the size of a batch, what outlasts a power cut, ``logs`` (each table has a change log), and more of
-    ``spark``. ``code``: a checkout that may be older than some settings.
+    ``spark``. ``code``: a checkout that may be older than some settings; ``store``: the lake is there.
     """
     mysql, kafka, connect = stack.mysql(), stack.kafka(), stack.connect()
     source = f"mysql://{PIPELINE}@127.0.0.1:{mysql.port}"
@@ -207,6 +231,8 @@ def pipeline(
         content["spark"]["max_megabytes_per_batch"] = WHOLE
     if logs:
         content["defaults"] = {"targets": ["mirror", "change_log"]}
+    if store:
+        content["lake"]["storage"] = store.storage()
     if not sync and "sync: bool" in knows:
         content["lake"]["sync"] = False
     file.write_text(yaml.safe_dump(content))
@@ -294,13 +320,13 @@ def source_rows(
 
 
 def refuse_different(
-    lake: Path, wanted: dict[str, list[tuple[Any, ...]]], names: tuple[str, ...] = COLUMNS
+    lake: At, wanted: dict[str, list[tuple[Any, ...]]], names: tuple[str, ...] = COLUMNS
 ) -> None:
     """End when a lake does not hold what MySQL does."""
     for table, rows in wanted.items():
-        columns = rows_in_order(lake / "d" / table, names).to_pydict()
+        columns = rows_in_order(f"{lake}/d/{table}", names).to_pydict()
         if list(zip(*(columns[name] for name in names), strict=True)) != rows:
-            sys.exit(f"{lake.name}: {table} is not what MySQL says")
+            sys.exit(f"{lake}: {table} is not what MySQL says")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def main() -> None:
             contestants[who] = (
                 Ingest(spark, at, work) if who == "ingest" else HandWritten(spark, at, STOCK, 1)
             )
-        before = {who: _bytes(one.folder) for who, one in contestants.items()}
+        before = {who: _bytes(at) for who, one in contestants.items()}
         took: dict[str, list[float]] = {who: [] for who in contestants}
         changed = 0
         for number in range(given.batches - (len(YOUNG) if given.young else 0)):
@@ -82,14 +82,15 @@ def main() -> None:
         verify(work, contestants)
         print(f"\n{given.batches} batches of {given.changes} changes, keys {given.keys}")
         found = {}
-        for who, one in contestants.items():
+        for who in contestants:
+            at = folder / who
             found[who] = {
-                "bytes": sum(_bytes(one.folder).values()) - sum(before[who].values()),
-                **{k: v - before[who].get(k, 0) for k, v in _bytes(one.folder).items()},
+                "bytes": sum(_bytes(at).values()) - sum(before[who].values()),
+                **{k: v - before[who].get(k, 0) for k, v in _bytes(at).items()},
                 "early": statistics.median(took[who][20:30]),
                 "late": statistics.median(took[who][-10:]),
-                **_files(one.folder / "d" / work.names[0]),
-                **_scans(spark, one.folder / "d" / work.names[0], folder / "copy", given.scans),
+                **_files(at / "d" / work.names[0]),
+                **_scans(spark, at / "d" / work.names[0], folder / "copy", given.scans),
             }
             print(who, json.dumps(found[who]))
         if "stock" in found and "ingest" in found:

@@ -2,6 +2,7 @@
 
     PYTHONPATH=. .venv/bin/python -m bench.merges --tables 1 --rows 1000000 --changes 1000
     PYTHONPATH=. .venv/bin/python -m bench.merges --tables 100 --rows 50000 --changes 100 --once stock tuned
+    PYTHONPATH=. .venv/bin/python -m bench.merges --in-store --only stock ingest ingest-spark
 
 Prints medians of wall time, of CPU seconds (of this process and its JVM), and of the apply: from the decoded
 winners to the last commit. Ends with an error when a contestant's tables are not what the changes make of them. Nothing else should run on the machine.
@@ -13,18 +14,20 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from bench import result_file
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
 from bench.spent import cpu_seconds, medians
-from bench.stacks import fresh_spark
-from bench.workload import Workload, rows_in_order
-from ingest.lake.files import durability
+from bench.stacks import ROOT_IN_STORE, fresh_spark, lake_in, lent_store
+from bench.workload import At, Workload, rows_in_order
+from ingest.lake.files import durability, object_store
 
 
 def main() -> None:
@@ -41,12 +44,17 @@ def main() -> None:
     parser.add_argument(
         "--no-sync", dest="sync", action="store_false", help="ours does not outlast a power cut"
     )
+    parser.add_argument(
+        "--in-store", action="store_true", help="the one table is on an S3 server of this machine"
+    )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
+    if given.in_store and (given.tables > 1 or "lean" in given.only):
+        parser.error("--in-store has one table, and nobody of those without guards")
     durability.switch(on=given.sync)
-    with fresh_spark() as (spark, folder):
+    with _lake(in_store=given.in_store) as (spark, folder, lake):
         work = Workload(given.tables, given.rows, given.changes)
-        makers: dict[str, Callable[[Path], Contestant]] = {
+        makers: dict[str, Callable[[At], Contestant]] = {
             "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
             "tuned": lambda at: HandWritten(spark, at, TUNED, 2, apart=given.apart),
             "ingest": lambda at: Ingest(spark, at, work),
@@ -55,8 +63,9 @@ def main() -> None:
         }
         contestants: dict[str, Contestant] = {}
         for who in given.only:
-            work.fill(spark, folder / who, ours=who.startswith("ingest"))
-            contestants[who] = makers[who](folder / who)
+            at: At = f"{lake}/{who}" if given.in_store else folder / who
+            work.fill(spark, at, ours=who.startswith("ingest"))
+            contestants[who] = makers[who](at)
         took: dict[str, list[tuple[float, float, float]]] = {who: [] for who in contestants}
         firsts: list[float] = []
         for number in range(given.warm + given.rounds):
@@ -86,6 +95,19 @@ def main() -> None:
                 f"a batch that is applied already: {again:.4f} s, {again / first:.4f} of the first time"
             )
         result_file.write(given, "merges", took=took, again=again, firsts=firsts)
+
+
+@contextmanager
+def _lake(*, in_store: bool) -> Iterator[tuple[SparkSession, Path, str]]:
+    """Spark, a folder, and where lakes are. In a store all have the log store by which a commit takes no other's place."""
+    if not in_store:
+        with fresh_spark() as (spark, folder):
+            yield spark, folder, str(folder)
+        return
+    with lent_store() as store:
+        conf = object_store.spark_settings(lake_in(store))
+        with fresh_spark(conf=conf, more=["s3"]) as (spark, folder):
+            yield spark, folder, ROOT_IN_STORE
 
 
 def _print(given: argparse.Namespace, found: Mapping[str, list[float]]) -> None:
@@ -134,7 +156,7 @@ def verify(work: Workload, contestants: dict[str, Contestant]) -> None:
     for index, table in enumerate(work.names):
         count, touched = work.expected(index)
         for who, contestant in contestants.items():
-            found = rows_in_order(contestant.folder / "d" / table)
+            found = rows_in_order(f"{contestant.folder}/d/{table}")
             keys = pc.is_in(found["id"], value_set=_keys(touched))
             rows = {row["id"]: row for row in found.filter(keys).to_pylist()}
             if found.num_rows != count or rows != touched:

@@ -1,10 +1,12 @@
 """Contestants of `bench/drains.py` that are processes of their own: from Kafka's topics into an empty lake.
 
-python -m bench.streams stock|lean SERVERS LAKE LIMIT TABLE…     (LIMIT 0: one batch)
+python -m bench.streams stock|lean SERVERS LAKE LOG LIMIT TABLE…     (LIMIT 0: one batch; LAKE: a folder, or for ``stock`` a URI in
+the object store that the environment leads to)
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,21 +17,33 @@ from pyspark.sql import DataFrame
 
 from bench.contestants import STOCK, HandWritten, Lean
 from bench.workload import DELTA_TABLE, arrow_schema
+from ingest.config.lake_settings import Lake
 from ingest.job import spark_session
+from ingest.lake.files import object_store
+from ingest.model.location import is_s3
 
 LEAN_BATCH = 100_000
+_DELTAS_OWN = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
 
 
 def main() -> None:
-    contestant, servers, lake, limit, *tables = sys.argv[1:]
-    {"stock": stock, "lean": lean}[contestant](servers, Path(lake), int(limit), tables)
+    contestant, servers, lake, log, limit, *tables = sys.argv[1:]
+    if contestant == "lean":
+        lean(servers, Path(lake), int(limit), tables)
+    else:
+        stock(servers, lake, Path(log), int(limit), tables)
 
 
-def stock(servers: str, lake: Path, limit: int, tables: list[str]) -> None:
+def stock(servers: str, lake: str, log: Path, limit: int, tables: list[str]) -> None:
     """The hand-written streaming job, with Spark's and Delta's own settings."""
-    log = lake / "spark.log"
-    conf = {**STOCK, spark_session.LOG_STORE: "io.delta.storage.HDFSLogStore"}
-    spark = spark_session.create("stock", master="local[2]", driver_memory="2g", conf=conf, log=log)
+    conf, more = {**STOCK, spark_session.LOG_STORE: "io.delta.storage.HDFSLogStore"}, list[str]()
+    if is_s3(lake):
+        settings = {"path": lake, "storage": {"endpoint": os.environ["AWS_ENDPOINT_URL"]}}
+        conf |= object_store.spark_settings(Lake.model_validate(settings)) | _DELTAS_OWN
+        more = ["s3"]
+    spark = spark_session.create(
+        "stock", master="local[2]", driver_memory="2g", conf=conf, log=log, more=more
+    )
     for table in tables:
         spark.sql(f"CREATE TABLE delta.`{lake}/d/{table}` ({DELTA_TABLE}) USING delta")
     job = HandWritten(spark, lake, {}, 1)
@@ -51,7 +65,7 @@ def stock(servers: str, lake: Path, limit: int, tables: list[str]) -> None:
         .options(**options)
         .load()
         .writeStream.foreachBatch(apply)
-        .option("checkpointLocation", str(lake / "checkpoint"))
+        .option("checkpointLocation", f"{lake}/checkpoint")
         .trigger(availableNow=True)
         .start()
     )

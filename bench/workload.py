@@ -28,6 +28,8 @@ from ingest.schema.mysql_types import Column
 from ingest.targets import mirror
 from ingest.testing.debezium import Operation, change_record, described, schema_record
 
+At = Path | str
+"""A folder of a lake: on this machine's disk, or a URI in an object store."""
 COLUMNS = ("id", "customer", "amount", "status", "note", "changed")
 SPARK_ROW = "struct<id: bigint, customer: int, amount: double, status: string, note: string, changed: bigint>"
 DELTA_TABLE = "id bigint, customer int, amount double, status string, note string, changed bigint"
@@ -87,11 +89,11 @@ class Workload:
             for name in self.names
         ]
 
-    def fill(self, session: SparkSession, folder: Path, *, ours: bool) -> None:
+    def fill(self, session: SparkSession, folder: At, *, ours: bool) -> None:
         """Write the tables as they are at the beginning, in key order, a file per half million rows.
 
         Spark writes the first one; the others are copies of its files and commits (ours but for the first
-        commit, which says whose table it is): three hundred tables in seconds.
+        commit, which says whose table it is): three hundred tables in seconds. In an object store there is one table alone.
         """
         rows = session.range(self.rows).select(*_first_row())
         rows = rows.repartitionByRange(max(1, self.rows // 500_000), "id").sortWithinPartitions(
@@ -101,14 +103,17 @@ class Workload:
             place = f"named_struct('epoch', 0, 'file', 1, 'pos', {_START}, 'row', 0, 'part', 1)"
             meta = f"named_struct('position', {place}, 'op', 'r', 'committed_at', timestamp'2026-01-01')"
             rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {mirror.META_TYPE})"))
-        first, *others = (folder / "d" / name for name in self.names)
+        first, *others = (f"{folder}/d/{name}" for name in self.names)
         if ours:
-            SparkTable(session, str(first)).create(version(first.name), ("id",))
-        rows.write.format("delta").mode("append").save(str(first))
+            place = f"named_struct('epoch', 0, 'file', 1, 'pos', {_START}, 'row', 0, 'part', 1)"
+            meta = f"named_struct('position', {place}, 'op', 'r', 'committed_at', timestamp'2026-01-01')"
+            rows = rows.withColumn("_ingest", F.expr(f"CAST({meta} AS {mirror.META_TYPE})"))
+            SparkTable(session, first).create(version(self.names[0]), ("id",))
+        rows.write.format("delta").mode("append").save(first)
         own = shutil.ignore_patterns(Path(commit_name(0)).name, "*.crc") if ours else None
-        for other in others:
+        for name, other in zip(self.names[1:], others, strict=True):
             if ours:
-                SparkTable(session, str(other)).create(version(other.name), ("id",))
+                SparkTable(session, other).create(version(name), ("id",))
             shutil.copytree(first, other, ignore=own, dirs_exist_ok=True)
 
     def batch(self, file: Path) -> Path:
@@ -170,7 +175,7 @@ class Workload:
         return self.rows - gone + new, {k: row for k, row in touched.items() if row is not None}
 
 
-def rows_in_order(table: Path, names: Sequence[str] = COLUMNS) -> pa.Table:
+def rows_in_order(table: At, names: Sequence[str] = COLUMNS) -> pa.Table:
     """These columns of a table, by key."""
     sql = f"SELECT {', '.join(names)} FROM rows ORDER BY id"
     found = pa.table(QueryBuilder().register("rows", DeltaTable(table)).execute(sql).read_all())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from ingest.batch.job_descriptions import CANCELLED
@@ -16,7 +17,7 @@ from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.files.disk_failure import of_disk
+from ingest.lake.files.disk_failure import chain, of_disk
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.server_failure import is_away
 from ingest.model import reasons
@@ -74,7 +75,9 @@ def is_everybodys(failure: BaseException) -> bool:
         return failure.may_pass
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
-    return any(word in str(failure) for word in _OF_ALL) or is_away(failure)
+    # Of Spark's own words alone: those of Python's failures may be a value's.
+    said = [str(one) for one in chain(failure) if isinstance(one, Py4JError | PySparkException)]
+    return any(word in text for text in said for word in _OF_ALL) or is_away(failure)
 
 
 _OF_ALL = (

@@ -160,7 +160,7 @@ def _bytes(value: bytes | None) -> bytearray | None:
     return None if value is None else bytearray(value)
 
 
-def pipeline_at(folder: Path, name: str = "p", **settings: Any) -> Pipeline:
+def pipeline_at(folder: Path | str, name: str = "p", **settings: Any) -> Pipeline:
     """A pipeline with a lake there, and nothing around it. ``settings``: sections of the pipeline file."""
     sections: dict[str, Any] = {
         "name": name,

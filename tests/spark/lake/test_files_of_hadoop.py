@@ -84,12 +84,20 @@ def test_a_connection_that_broke_off_is_told_from_a_file_that_ends_too_early(spa
 
 
 def test_a_job_that_was_cancelled_is_everybody_s(spark):
-    context = spark.sparkContext
-    cancels = threading.Timer(1.0, context.cancelAllJobs)
+    ended = threading.Event()
+
+    def cancel():
+        while not ended.wait(0.2):
+            spark.sparkContext.cancelAllJobs()
+
+    cancels = threading.Thread(target=cancel)
     cancels.start()
     sleeps = F.expr("reflect('java.lang.Thread', 'sleep', cast(300 as bigint))")
     long = spark.range(0, 40, 1, 40).select(sleeps)
-    with pytest.raises(Exception, match="SPARK_JOB_CANCELLED") as failed:
-        long.collect()
-    cancels.join()
+    try:
+        with pytest.raises(Exception, match="SPARK_JOB_CANCELLED") as failed:
+            long.collect()
+    finally:
+        ended.set()
+        cancels.join()
     assert is_everybodys(failed.value)

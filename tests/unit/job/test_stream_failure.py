@@ -102,3 +102,9 @@ def test_a_value_in_a_failure_s_text_does_not_make_it_everybody_s(value):
     assert not is_everybodys(PySparkException(said))
     failed = f"Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times: {said}"
     assert not is_everybodys(PySparkException(failed))
+
+
+def test_python_s_own_words_are_a_table_s_whatever_they_say():
+    for said in ("java.lang.OutOfMemoryError", "org.apache.kafka.common.KafkaException: x"):
+        assert not is_everybodys(pa.ArrowInvalid(f"Could not convert '{said}' with type str"))
+        assert is_everybodys(PySparkException(f"Job aborted due to stage failure: {said}"))
