@@ -99,7 +99,7 @@ class Batches:
         self._reader = Reader(job)
         self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
-        self._maintenance = Maintenance.of(pipeline, committer)
+        self._maintenance = Maintenance.of(pipeline, committer, session)
         self._settling = Settling(
             self,
             self._applier,
@@ -282,7 +282,9 @@ class Batches:
         reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry, self._maintenance.done()))
         written = (self._applier, self._published, self._held)
-        self._maintenance.between_batches([table for one in written for table in one.opened])
+        opened = [table for one in written for table in one.opened]
+        left = {path: count for one in written for path, count in one.left_to_spark.items()}
+        self._maintenance.between_batches(opened, left)
 
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.

@@ -6,7 +6,7 @@ Each thread has a Spark session of its own, since commit identity lives in sessi
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -98,6 +98,11 @@ class Applier:
     def opened(self) -> Sequence[DeltaRsTable]:
         """Tables that were merged into and that maintenance can put in order."""
         return self._merging.opened
+
+    @property
+    def left_to_spark(self) -> Mapping[str, int]:
+        """See ``ReachedTables.left_to_spark``."""
+        return self._merging.left_to_spark
 
     def create_missing(self, catalog: Catalog, standing: Collection[TableId] = ()) -> None:
         """Create tables that have a primary key and no rows yet, so that an empty table is one.

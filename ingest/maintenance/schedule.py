@@ -13,9 +13,12 @@ import math
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from types import MappingProxyType
+
+from pyspark.sql import SparkSession
 
 from ingest.arrow import freed_memory
 from ingest.config.pipeline_file import Pipeline
@@ -24,32 +27,32 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.storage import files_at
-from ingest.maintenance import old_rows
+from ingest.maintenance import old_rows, vacuum_times
+from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.compaction import compact, files, unpacked
 from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
 from ingest.maintenance.upkeep import Upkeep
+from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
 from ingest.model.location import local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,
     is_left_over,
-    maintenance_path,
     manifest_path,
     scratch_path,
     upkeep_app_id,
 )
 from ingest.schema.change_log import LOG_PROPERTY
 
+Duty = tuple[str, str, Callable[[], bool]]
+"""A table's path, what is to be done for it, and who does it: whether anything was done."""
+
 LOOK_EVERY = 4
 """MERGEs of a table, for a look at its files takes a millisecond or two."""
 
 LOOK_AT_LOG_EVERY = 32
 """Appends to a change log. No order helps it, and no MERGE reads it: that its files are not too many is all that there is to do."""
-
-_PER_HOURS, _AT_MOST_EVERY = 24, 600.0
-"""Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
 
 _OF_MANIFEST = (1, 500)
 """Hours and versions that the manifest's own stay: all batches are in its newest one, and each adds a file. Nothing but
@@ -84,7 +87,7 @@ class _Known:
 
 @dataclass
 class Maintenance:
-    """Of the tables of one lake that delta-rs reaches. ``hours``: how long versions stay readable; ``versions``: how
+    """Of the tables of one lake: those that delta-rs writes, and by Spark the others. ``hours``: how long versions stay readable; ``versions``: how
     many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
     id of a change log, the lowest version that a flow has still to read.
     """
@@ -95,6 +98,7 @@ class Maintenance:
     committer: Committer
     pipeline: str
     unread: Callable[[str, str], int | None] = lambda *_: None
+    by_spark: SparkUpkeep | None = None
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
@@ -103,47 +107,65 @@ class Maintenance:
     """When old rows of the manifest were last looked for, by this job."""
 
     @classmethod
-    def of(cls, pipeline: Pipeline, committer: Committer) -> Maintenance:
-        """As the pipeline file says."""
+    def of(
+        cls, pipeline: Pipeline, committer: Committer, session: SparkSession | None = None
+    ) -> Maintenance:
+        """As the pipeline file says. ``session``: for tables that delta-rs does not write; None: none of these is looked after."""
         lake, unread = pipeline.lake, partial(first_unread, pipeline)
         hours, versions = lake.history_hours, lake.history_versions
-        return cls(lake.path, hours, versions, committer, pipeline.name, unread)
+        upkeep = upkeep_app_id(pipeline.name)
+        by_spark = SparkUpkeep(session, committer, upkeep) if session else None
+        return cls(lake.path, hours, versions, committer, pipeline.name, unread, by_spark)
 
     def done(self) -> tuple[Upkeep, ...]:
         """What was done since this was asked last."""
         done, self._done = tuple(self._done), []
         return done
 
-    def between_batches(self, tables: Sequence[DeltaRsTable]) -> None:
-        """Do what is due for one of these tables at most. A failure is said, and not met again by this job.
+    def between_batches(
+        self, tables: Sequence[DeltaRsTable], left: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """Do what is due for one of these tables at most. A failure is said, and not met again by this job. ``left``: by path, how often
+        this job has written to tables of which Spark alone can be asked.
 
         Raises :class:`LeaseLostError`, which ends it.
         """
         if not self._swept:
             self._swept = True
             self._sweep()
-        duties = {
-            "put in order": self._compact,
-            "rid of old rows": self._forget,
-            "rid of old versions": self._vacuum,
-            "rid of the log of old versions": self._cut,
-        }
+        for path, what, act in self._duties(tables, left):
+            if (path, what) in self._given_up:
+                continue
+            try:
+                if act():
+                    return
+            except LeaseLostError:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
+                if _passes(failure):
+                    self._tables.pop(path, None)  # looked at anew, in a while
+                    return
+                self._given_up.add((path, what))
+                detail = f"cannot be {what} by this job: {failure}"
+                self._done.append(Upkeep(path, "failed", detail))
+
+    def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
         for direct in tables:
-            for what, act in duties.items():
-                if (direct.path, what) in self._given_up:
-                    continue
-                try:
-                    if act(direct):
-                        return
-                except LeaseLostError:
-                    raise
-                except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
-                    if _passes(failure):
-                        self._tables.pop(direct.path, None)  # looked at anew, in a while
-                        return
-                    self._given_up.add((direct.path, what))
-                    detail = f"cannot be {what} by this job: {failure}"
-                    self._done.append(Upkeep(direct.path, "failed", detail))
+            yield direct.path, "put in order", partial(self._compact, direct)
+            yield direct.path, "rid of old rows", partial(self._forget, direct)
+            yield direct.path, "rid of old versions", partial(self._vacuum, direct)
+            yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
+        if self.by_spark is None:
+            return
+        for path, writes in left.items():
+            hours = _OF_MANIFEST[0] if path == manifest_path(self.lake) else self.hours
+            yield (
+                path,
+                "put in order",
+                partial(self.by_spark.compact, path, writes, self._done.append),
+            )
+            vacuum = partial(self.by_spark.vacuum, path, hours, self._times, self._done.append)
+            yield path, "rid of old versions", vacuum
 
     def _sweep(self) -> None:
         """Remove what jobs before this one have left in the scratch that were killed in the middle of a commit."""
@@ -196,7 +218,7 @@ class Maintenance:
         """Of the manifest alone: rows of which no version of a table can be brought back any more."""
         if direct.path != manifest_path(self.lake):
             return False
-        now, every = time.time(), max(self.hours * 3600 / _PER_HOURS, _AT_MOST_EVERY)
+        now, every = time.time(), vacuum_times.every(self.hours)
         if now - self._forgot < every:
             return False
         self._forgot = now
@@ -214,19 +236,18 @@ class Maintenance:
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
-        now, known, (hours, _) = time.time(), self._vacuumed, self._kept(direct)
-        since = now - known.setdefault(direct.path, now)
-        if 0 < since < max(hours * 3600 / _PER_HOURS, _AT_MOST_EVERY):
+        times, (hours, _) = self._times, self._kept(direct)
+        if not times.is_due(direct.path, hours):
             return False
         self.committer.refuse_lost()
-        if since:
+        new = times.is_new(direct.path)
+        if not new:
             removed = direct.vacuum(hours, self.committer.refuse_lost)
             if removed:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
-        known[direct.path] = now
-        files_at(maintenance_path(self.lake)).write("vacuumed.json", json.dumps(known))
-        return bool(since)
+        times.note(direct.path)
+        return not new
 
     def _cut(self, direct: DeltaRsTable) -> bool:
         """Keep the log's folder short."""
@@ -253,8 +274,5 @@ class Maintenance:
         return hours, versions
 
     @cached_property
-    def _vacuumed(self) -> dict[str, float]:
-        """By path of a table: when its old versions were removed last, or it was first seen."""
-        text = files_at(maintenance_path(self.lake)).read("vacuumed.json")
-        known: dict[str, float] = json.loads(text or "{}")
-        return known
+    def _times(self) -> VacuumTimes:
+        return VacuumTimes(self.lake)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ingest.job import spark_session
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.maintenance import schedule
+from ingest.maintenance import schedule, vacuum_times
 from ingest.testing.lake import Lake, RecordLog
 from tests.power.history import SETTINGS, give, history
 from tests.power.trace import MARK
@@ -61,7 +61,7 @@ def say_published(lake: Path, batches: int) -> None:
 
 def keep_up(lake: Lake) -> None:
     """Of each table: whatever is due, when nothing has to wait for its time."""
-    schedule.LOOK_EVERY, schedule._AT_MOST_EVERY = 1, 0.0
+    schedule.LOOK_EVERY, vacuum_times._AT_MOST_EVERY = 1, 0.0
     upkeep = lake.batches._maintenance
     upkeep.hours, upkeep.versions = 0, 2
     for table in lake.batches._applier.opened:

@@ -212,6 +212,18 @@ class SparkTable:
         """Note what it is kept as (metadata only)."""
         self._set({TARGET_PROPERTY: target.name})
 
+    def keep_for(self, hours: int) -> None:
+        """Have the table itself say for how long its versions stay (metadata only): whoever cleans its log goes by it."""
+        names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+        lasting = dict.fromkeys(names, f"interval {hours} hours")
+        if not lasting.items() <= self._metadata()[1].items():
+            self._set(lasting)
+
+    def small_files(self, below: int) -> list[int]:
+        """Bytes of each of its files that has fewer. A job of Spark's."""
+        files = DataFrame(self._snapshot().allFiles().toDF(), self.session)
+        return [row.size for row in files.filter(F.col("size") < below).select("size").collect()]
+
     def allow_local_times(self) -> None:
         """Have the table have the feature of a ``timestamp_ntz`` (metadata only)."""
         self._set({"delta.feature.timestampNtz": "supported"})

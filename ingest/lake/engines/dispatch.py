@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from ingest.config.spark_settings import Wanted
@@ -55,6 +55,11 @@ class Merging:
     def opened(self) -> Sequence[DeltaRsTable]:
         """Tables that were merged into and that maintenance can put in order."""
         return self._job.reached.merged
+
+    @property
+    def left_to_spark(self) -> Mapping[str, int]:
+        """See ``ReachedTables.left_to_spark``."""
+        return self._job.reached.left_to_spark
 
     @property
     def wanted(self) -> Wanted:

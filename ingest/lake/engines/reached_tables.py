@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from ingest.lake.delta.delta_rs_table import DeltaRsTable, is_read, within_reach
 from ingest.lake.delta.spark_table import SparkTable
@@ -18,6 +19,7 @@ class ReachedTables:
         self._lake = lake
         self._term = term
         self._tables: dict[str, DeltaRsTable | None] = {}
+        self._by_spark = Counter[str]()
 
     def of(self, table: SparkTable) -> DeltaRsTable | None:
         """The table by its log; None where it is out of reach. What is opened stays open, so that a batch reads only what is
@@ -47,6 +49,22 @@ class ReachedTables:
         """
         found = self.writable(table)
         return table if found is None else WrittenBySpark(table, found, found.features())
+
+    def was_written_by_spark(self, table: SparkTable) -> None:
+        """It is to be put in order like those that delta-rs writes: by delta-rs, where that can. Raises :class:`TornCommitError`."""
+        self._by_spark[table.path] += 1
+        if direct := self.now(table):
+            direct.was_merged_into()
+
+    @property
+    def left_to_spark(self) -> Mapping[str, int]:
+        """Paths of tables that Spark has written and delta-rs does not, each with how often that was."""
+        opened = {path: self._tables.get(path) for path in [*self._by_spark]}
+        return {
+            path: self._by_spark[path]
+            for path, direct in opened.items()
+            if direct is None or not direct.features() <= WRITABLE
+        }
 
     @property
     def merged(self) -> Sequence[DeltaRsTable]:

@@ -53,16 +53,13 @@ class SparkEngine:
         return facts
 
     def merge(self, merge: Merge, facts: MergeFacts) -> Choice | None:
-        """Delta's own MERGE, or what it comes to where no file can hold one of the keys. Where delta-rs reaches the table, it is put in
-        order like the others.
-        """
+        """Delta's own MERGE, or what it comes to where no file can hold one of the keys. The table is put in order like the others."""
         del facts
         if not merge.key:
             self._by_content(merge)
         else:
             self._by_key(merge)
-        if direct := self._job.reached.now(merge.table):
-            direct.was_merged_into()
+        self._job.reached.was_written_by_spark(merge.table)
         return None
 
     def unable(self, failure: Exception) -> str | None:

@@ -52,6 +52,8 @@ class Publisher:
         self._committer = committer
         self._table = SparkTable(session, manifest_path(lake))
         self._direct = unread(self._table, lake, committer.term)
+        self._rows = 0
+        """That Spark has written."""
         self._last: Last | None = None
         self._total: int | None = None
         """Changes of all batches up to the newest; None before it is known."""
@@ -60,6 +62,11 @@ class Publisher:
     def opened(self) -> list[DeltaRsTable]:
         """The manifest, where delta-rs writes it and has."""
         return [self._direct] if self._direct is not None and self._direct.merges else []
+
+    @property
+    def left_to_spark(self) -> Mapping[str, int]:
+        """See ``ReachedTables.left_to_spark``."""
+        return {self._table.path: self._rows} if self._direct is None and self._rows else {}
 
     def add(self, entry: Entry, identity: Identity) -> None:
         """Publish a batch, unless it is published."""
@@ -75,7 +82,7 @@ class Publisher:
     def _write(self, row: Mapping[str, Any], identity: Identity) -> bool:
         if self._direct is None:
             rows = self._session.createDataFrame([row], manifest.SCHEMA)
-            path = self._table.path
+            path, self._rows = self._table.path, self._rows + 1
             return self._committer.append_once(
                 self._session, path, manifest.SCHEMA, rows, identity, adds_columns=True
             )

@@ -175,10 +175,14 @@ class HeldBack:
         """Its table, where it was written to and maintenance can put it in order."""
         return self._reached.merged
 
+    @property
+    def left_to_spark(self) -> Mapping[str, int]:
+        """See ``ReachedTables.left_to_spark``."""
+        return self._reached.left_to_spark
+
     def _written(self) -> None:
         self._keys = None
-        if direct := self._reached.now(SparkTable(self._session, self._path)):
-            direct.was_merged_into()
+        self._reached.was_written_by_spark(SparkTable(self._session, self._path))
 
     def release(self) -> None:
         """Free what was cached for a batch."""

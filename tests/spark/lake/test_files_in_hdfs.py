@@ -9,10 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 
 from ingest.job.stream_failure import again, is_everybodys
+from ingest.lake.delta.commit import Committer
 from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.object_files import LakeAwayError
 from ingest.lake.files.storage import LocalFiles, files_at
+from ingest.maintenance import vacuum_times
+from ingest.maintenance.by_spark import SparkUpkeep
+from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
 from tests.support import hdfs
 from tests.support.small_files import STEPS
@@ -106,6 +110,26 @@ def test_a_lease_there_has_one_holder(spark, root):
     first.release()
     assert second.acquire(standby=False, stop=stop) is not None
     second.release()
+
+
+def test_a_table_there_is_put_in_order_and_rid_of_old_versions_by_spark(spark, root, monkeypatch):
+    monkeypatch.setattr(vacuum_times, "_AT_MOST_EVERY", 0.0)
+    path, said = f"{root}/d/t", []
+    for start in range(0, 20, 2):
+        rows = spark.range(start, start + 2, 1, 1)
+        rows.write.format("delta").mode("append").save(path)
+    job, times = SparkUpkeep(spark, Committer(1), "ingest/p///upkeep"), VacuumTimes(root)
+    assert job.compact(path, 10, said.append)
+    assert not job.compact(path, 11, said.append), "not so soon again"
+    assert not job.vacuum(path, 0, times, said.append), "nothing of a table that is new is old"
+    assert job.vacuum(path, 0, VacuumTimes(root), said.append), "also over restarts"
+    assert [one.what for one in said] == ["ordered", "vacuumed"]
+    held = spark.read.format("delta").load(path)
+    assert len(held.inputFiles()) == 1
+    assert [name for name in files_at(path).names("") if name.endswith(".parquet")] == [
+        held.inputFiles()[0].rpartition("/")[2]
+    ]
+    assert sorted(row.id for row in held.collect()) == list(range(20))
 
 
 def test_a_name_node_that_is_away_is_said_in_a_sentence_and_who_stands_by_waits_for_it(

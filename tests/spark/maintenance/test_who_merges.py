@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.lake.engines import reached_tables
 from ingest.maintenance import schedule
 from ingest.model.names import quarantine_path
 from ingest.testing.frames import assert_rows
@@ -47,14 +46,3 @@ def test_what_spark_merges_is_put_in_order_and_the_quarantine_too(lake):
     assert files(lake, quarantine_path(str(lake.path))) < BATCHES
     assert_rows(lake.table(table), table.rows)
     assert lake.quarantined().count() == BATCHES
-
-
-def test_a_table_whose_features_delta_rs_does_not_write_is_left_as_it_is(lake, monkeypatch):
-    monkeypatch.setattr(reached_tables, "WRITABLE", frozenset())
-    source = Source()
-    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"])
-    for number in range(9):
-        table.insert(id=number, v=number)
-        lake.follow(source)
-    assert not [one for report in lake.seen for one in report.upkeep if one.path.endswith("/t")]
-    assert_rows(lake.table(table), table.rows)

@@ -1,0 +1,108 @@
+"""What tables need that only Spark writes: in a file system that only Spark reaches, or with a feature that delta-rs does not know.
+
+By Delta's own OPTIMIZE and VACUUM, with what they lack. OPTIMIZE knows no bound but the size of a file, so that size is chosen such that the next
+changes do not wait long (``small_files``). Of the files that it writes Spark leaves out bounds, or rounds them, by which some reader would
+miss rows: they are put right behind it, and once more by the next job, as this one may die between the two. VACUUM names a file by its age at the
+moment at which it begins, so a job that is suspended in the middle of it removes nothing that its successor has made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import SparkSession
+
+from ingest.lake.delta import read_back
+from ingest.lake.delta.commit import Committer, sibling
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.maintenance import small_files
+from ingest.maintenance.upkeep import Upkeep
+from ingest.maintenance.vacuum_times import VacuumTimes
+from ingest.model.failpoints import reached
+from ingest.model.names import Marker
+
+LOOK_EVERY = 16
+"""Writes to a table, for a look at its files, which takes Spark half a second; each of these writes took it a second or more."""
+
+_LOOK_BACK = 20
+"""Versions that a job's first look at a table goes back: what was written behind an OPTIMIZE is soon more than that, and read back itself."""
+
+_OPTIMIZE = "spark.databricks.delta.optimize"
+_SETTINGS = {
+    f"{_OPTIMIZE}.maxFileSize": str(small_files.LARGEST),
+    f"{_OPTIMIZE}.maxDeletedRowsRatio": "1.0",  # else a large file is written anew for some deleted rows
+    f"{_OPTIMIZE}.maxThreads": "2",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # it wants a week
+}
+
+Say = Callable[[Upkeep], object]
+
+
+@dataclass
+class SparkUpkeep:
+    """Of one job. ``app_id``: of commits that put right what OPTIMIZE has left."""
+
+    session: SparkSession
+    committer: Committer
+    app_id: str
+    _looked: dict[str, int] = field(default_factory=dict)
+    """By path: how many writes there were at the last look."""
+
+    def compact(self, path: str, writes: int, say: Say) -> bool:
+        """Put small files together, where there are many; whether it was looked. Raises :class:`LeaseLostError`, and
+        :class:`ForeignCommitError` where somebody else has changed the table.
+        """
+        seen = self._looked.get(path)
+        if seen is not None and writes - seen < LOOK_EVERY:
+            return False
+        self._looked[path] = writes
+        self.committer.refuse_lost()
+        table = SparkTable(self._own, path)
+        if seen is None:
+            self._put_right(table, max(0, table.version() - _LOOK_BACK))
+        least = small_files.below(table.small_files(small_files.SMALL))
+        if least is None:
+            return True
+        self.committer.refuse_lost()
+        before, began = self.committer.continued(table), time.monotonic()
+        self._own.conf.set(f"{_OPTIMIZE}.minFileSize", str(least))
+        done = table.delta().optimize().executeCompaction()
+        (row,) = done.select("metrics.numFilesRemoved", "metrics.numFilesAdded").collect()
+        reached("files_rewritten", 0, path)
+        self._put_right(table, before + 1)
+        self.committer.to_publish(table)  # all of it lasting, and nobody else's
+        took = time.monotonic() - began
+        count = int(row.numFilesRemoved)
+        detail = f"{count:,} files put together by Spark, {took:.1f} s"
+        say(Upkeep(path, "ordered", detail, files=count, seconds=took))
+        return True
+
+    def vacuum(self, path: str, hours: int, times: VacuumTimes, say: Say) -> bool:
+        """Remove versions that are too old, and the log of those. Whether it was looked for them. Raises :class:`LeaseLostError`."""
+        if not times.is_due(path, hours):
+            return False
+        self.committer.refuse_lost()
+        new = times.is_new(path)
+        if not new:
+            table = SparkTable(self._own, path)
+            table.keep_for(hours)
+            table.delta().vacuum(float(hours))
+            self.committer.to_publish(table)
+            say(Upkeep(path, "vacuumed", f"rid of versions older than {hours} h, by Spark"))
+        times.note(path)
+        return not new
+
+    @cached_property
+    def _own(self) -> SparkSession:
+        """Its settings are nobody else's, and no commit's identity stands in it."""
+        own = sibling(self.session)
+        for name, value in _SETTINGS.items():
+            own.conf.set(name, value)
+        return own
+
+    def _put_right(self, table: SparkTable, start: int) -> None:
+        marker = Marker(self.committer.term, 0, 1)  # of no batch
+        read_back.put_right(table, start, self.app_id, marker.version)

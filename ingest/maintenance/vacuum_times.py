@@ -1,0 +1,54 @@
+"""When a lake's tables were rid of old versions last: kept over restarts, since a job that is begun anew each hour has to remove some, too."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cached_property
+
+from ingest.lake.files.storage import Files, files_at
+from ingest.model.names import maintenance_path
+
+_PER_HOURS, _AT_MOST_EVERY = 24, 600.0
+"""Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
+
+_FILE = "vacuumed.json"
+
+
+def every(hours: int) -> float:
+    """Seconds between two looks for old versions, where they stay readable for so many hours."""
+    return max(hours * 3600 / _PER_HOURS, _AT_MOST_EVERY)
+
+
+class VacuumTimes:
+    """Of one lake."""
+
+    def __init__(self, lake: str) -> None:
+        self._lake = lake
+
+    def is_due(self, path: str, hours: int) -> bool:
+        """Whether a table is to be looked at now: it is new here, or long enough ago that it was; a clock that was set back is waited for."""
+        return not 0 < self._since(path) < every(hours)
+
+    def is_new(self, path: str) -> bool:
+        """Whether nothing is known of it: then nothing of it is old."""
+        return path not in self._known
+
+    def note(self, path: str) -> None:
+        """It was looked at now."""
+        self._known[path] = time.time()
+        self._files.write(_FILE, json.dumps(self._known))
+
+    def _since(self, path: str) -> float:
+        now = time.time()
+        return now - self._known.get(path, now)
+
+    @cached_property
+    def _files(self) -> Files:
+        return files_at(maintenance_path(self._lake))
+
+    @cached_property
+    def _known(self) -> dict[str, float]:
+        """By path."""
+        known: dict[str, float] = json.loads(self._files.read(_FILE) or "{}")
+        return known
