@@ -27,6 +27,7 @@ from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.server_failure import is_away
 from ingest.maintenance import old_rows, vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.compaction import compact, files, unpacked
@@ -69,7 +70,11 @@ def _hours_since(direct: DeltaRsTable, version: int) -> int:
 
 def _passes(failure: Exception) -> bool:
     """A server that is away for a moment is no reason to give a table's upkeep up."""
-    return isinstance(failure, IngestError) and failure.may_pass
+    return (isinstance(failure, IngestError) and failure.may_pass) or is_away(failure)
+
+
+def _unsaid(_: Upkeep) -> None:
+    """Of the manifest in a lake of Spark's, every ten minutes, whether there was anything to do or not."""
 
 
 @dataclass
@@ -146,7 +151,8 @@ class Maintenance:
                     self._tables.pop(path, None)  # looked at anew, in a while
                     return
                 self._given_up.add((path, what))
-                detail = f"cannot be {what} by this job: {failure}"
+                said = " ".join(str(failure).split())[:300]  # Java's have a stack
+                detail = f"cannot be {what} by this job: {said}"
                 self._done.append(Upkeep(path, "failed", detail))
 
     def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
@@ -158,13 +164,11 @@ class Maintenance:
         if self.by_spark is None:
             return
         for path, writes in left.items():
-            hours = _OF_MANIFEST[0] if path == manifest_path(self.lake) else self.hours
-            yield (
-                path,
-                "put in order",
-                partial(self.by_spark.compact, path, writes, self._done.append),
-            )
-            vacuum = partial(self.by_spark.vacuum, path, hours, self._times, self._done.append)
+            is_own = path == manifest_path(self.lake)
+            hours = _OF_MANIFEST[0] if is_own else self.hours
+            say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
+            yield path, "put in order", partial(self.by_spark.compact, path, writes, say)
+            vacuum = partial(self.by_spark.vacuum, path, hours, self._times, say)
             yield path, "rid of old versions", vacuum
 
     def _sweep(self) -> None:
