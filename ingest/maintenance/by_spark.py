@@ -2,8 +2,8 @@
 
 By Delta's own OPTIMIZE and VACUUM, with what they lack. OPTIMIZE knows no bound but the size of a file, so that size is chosen such that the next
 changes do not wait long (``small_files``). Of the files that it writes Spark leaves out bounds, or rounds them, by which some reader would
-miss rows: they are put right behind it, and once more by the next job, as this one may die between the two. VACUUM names a file by its age at the
-moment at which it begins, so a job that is suspended in the middle of it removes nothing that its successor has made.
+miss rows: they are put right behind it, and once more by the next job, as this one may die between the two. VACUUM does not ask for the lease between
+its look and its deletions: it only names here what is too old.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from ingest.lake.delta import read_back
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.maintenance import small_files
 from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
@@ -81,19 +82,32 @@ class SparkUpkeep:
         return True
 
     def vacuum(self, path: str, hours: int, times: VacuumTimes, say: Say) -> bool:
-        """Remove versions that are too old, and the log of those. Whether it was looked for them. Raises :class:`LeaseLostError`."""
+        """Remove versions that are too old; the log of those goes with the next checkpoints. Whether it was looked for them. Raises
+        :class:`LeaseLostError`.
+        """
         if not times.is_due(path, hours):
             return False
         self.committer.refuse_lost()
         new = times.is_new(path)
-        if not new:
-            table = SparkTable(self._own, path)
-            table.keep_for(hours)
-            table.delta().vacuum(float(hours))
-            self.committer.to_publish(table)
-            say(Upkeep(path, "vacuumed", f"rid of versions older than {hours} h, by Spark"))
+        if not new and (removed := self._vacuumed(SparkTable(self._own, path), hours)):
+            detail = f"{removed:,} files of old versions removed, named by Spark"
+            say(Upkeep(path, "vacuumed", detail, files=removed))
         times.note(path)
         return not new
+
+    def _vacuumed(self, table: SparkTable, hours: int) -> int:
+        """How many files were removed. Spark names them and only then the lease is asked for, as ``DeltaRsTable.vacuum`` has it, and why."""
+        table.keep_for(hours)
+        seen = table.version()
+        named = table.unneeded(hours)
+        self.committer.refuse_lost()
+        if table.version() != seen:
+            return 0
+        there = HadoopFiles(self._own, table.path)
+        for name in named:
+            there.delete(name)
+        self.committer.to_publish(table)
+        return len(named)
 
     @cached_property
     def _own(self) -> SparkSession:

@@ -38,6 +38,9 @@ from ingest.schema.mysql_types import column_type
 from ingest.targets import mirror_rows, multiset_rows, registry
 from ingest.targets.target import Fate, Target
 
+_OF_TABLE = (".parquet", ".bin", ".crc")
+"""How names of a table's files end: data, deletion vectors, and what Hadoop keeps beside either."""
+
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 _MAPPING = {
@@ -218,6 +221,17 @@ class SparkTable:
         lasting = dict.fromkeys(names, f"interval {hours} hours")
         if not lasting.items() <= self._metadata()[1].items():
             self._set(lasting)
+
+    def unneeded(self, hours: int) -> list[str]:
+        """Names of data files and deletion vectors that no version of the last hours has; folders and what lies in them are left. Nothing is
+        removed. The session has to allow less than a week.
+        """
+        found = self.session.sql(
+            f"VACUUM {self._identifier} RETAIN {hours} HOURS DRY RUN"
+        ).collect()
+        folder = self.path.rstrip("/").rpartition("/")[2]
+        parts = (row.path.rsplit("/", 2) for row in found)
+        return [one[-1] for one in parts if one[-2] == folder and one[-1].endswith(_OF_TABLE)]
 
     def small_files(self, below: int) -> list[int]:
         """Bytes of each of its files that has fewer. A job of Spark's."""

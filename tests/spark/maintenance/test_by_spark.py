@@ -127,7 +127,7 @@ def test_old_versions_go_once_they_are_old_enough_and_the_newest_stays(
     assert live(path) < there
     assert job.vacuum(str(path), 0, times, said.append)
     assert {one.name for one in path.glob("*.parquet")} == live(path)
-    assert "by Spark" in str(said[0])
+    assert "files of old versions removed" in str(said[0])
     assert (
         SparkTable(spark, str(path)).property_of("delta.logRetentionDuration") == "interval 0 hours"
     )
@@ -157,3 +157,11 @@ def test_who_has_lost_the_lease_moves_and_removes_nothing(
     with pytest.raises(LeaseLostError):
         job.vacuum(str(path), 0, times, lambda _: None)
     assert sorted(path.rglob("*")) == before
+    # Suspended from when Spark has named the files until another one has the lease.
+    asked = iter([lambda: None, lost])
+    job = SparkUpkeep(spark, Committer(1, lambda: next(asked)()), APP)
+    files = {one.name for one in path.glob("*.parquet")}
+    with pytest.raises(LeaseLostError):
+        job.vacuum(str(path), 0, times, lambda _: None)
+    assert {one.name for one in path.glob("*.parquet")} == files
+    assert live(path) < files, "there was something to be removed"
