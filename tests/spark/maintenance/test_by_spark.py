@@ -143,6 +143,8 @@ def test_who_has_lost_the_lease_moves_and_removes_nothing(
 ):
     monkeypatch.setattr(by_spark, "LOOK_EVERY", 1_000)
     path = widened(lake, table, 6)
+    table.update(1, v=7)
+    lake.follow(table.source)
     before = sorted(path.rglob("*"))
 
     def lost():
