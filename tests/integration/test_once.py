@@ -5,12 +5,14 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 from ingest.config.pipeline_file import load
 from ingest.model.topics import TableId
 from ingest.source import mysql
 
 
+@pytest.mark.long  # speed alone hangs on it: no row is another one
 def test_its_java_has_one_compiler_where_spark_has_little_to_compute(cli, server, stack):
     server.database("once")
     server.sql(
