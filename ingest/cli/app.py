@@ -160,7 +160,7 @@ def status(
     else:
         out.print(status_table(report, whole=whole))
     missing = fail_on_gap and bool(report.open_gaps or report.left_out)
-    if missing or (fail_without_job and not report.runs):
+    if missing or (fail_without_job and (report.job is None or not report.runs)):
         raise typer.Exit(int(Exit.FAILED))
 
 

@@ -31,6 +31,9 @@ LOOK_EVERY = 16
 _LOOK_BACK = 20
 """Versions that a job's first look at a table goes back: what was written behind an OPTIMIZE is soon more than that, and read back itself."""
 
+MOST_NAMES = 1_000
+"""Files that are removed at once, one by one: some seconds."""
+
 _OPTIMIZE = "spark.databricks.delta.optimize"
 _SETTINGS = {
     f"{_OPTIMIZE}.maxFileSize": str(small_files.LARGEST),
@@ -81,6 +84,10 @@ class SparkUpkeep:
         say(Upkeep(path, "ordered", detail, files=count, seconds=took))
         return True
 
+    def forget(self, path: str) -> None:
+        """What was begun for a table did not end: it is looked at again as by a new job, and what is owed to it put right."""
+        self._looked.pop(path, None)
+
     def vacuum(self, path: str, hours: int, times: VacuumTimes, say: Say) -> bool:
         """Remove versions that are too old; the log of those goes with the next checkpoints. Whether it was looked for them. Raises
         :class:`LeaseLostError`.
@@ -99,7 +106,7 @@ class SparkUpkeep:
         """How many files were removed. Spark names them and only then the lease is asked for, as ``DeltaRsTable.vacuum`` has it, and why."""
         table.keep_for(hours)
         seen = table.version()
-        named = table.unneeded(hours)
+        named = table.unneeded(hours)[:MOST_NAMES]  # the rest by the next look
         self.committer.refuse_lost()
         if table.version() != seen:
             return 0

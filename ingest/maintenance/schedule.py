@@ -35,7 +35,7 @@ from ingest.maintenance.file_layout import Look, Written, choose, unpacked_withi
 from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
-from ingest.model.location import local_folder
+from ingest.model.location import is_local, local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,
@@ -108,6 +108,8 @@ class Maintenance:
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
+    _served: str = ""
+    """Path of the table for which something was done last."""
     _forgot: float = 0.0
     """When old rows of the manifest were last looked for, by this job."""
 
@@ -143,12 +145,16 @@ class Maintenance:
                 continue
             try:
                 if act():
+                    self._served = path
                     return
             except LeaseLostError:
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
                 if _passes(failure):
                     self._tables.pop(path, None)  # looked at anew, in a while
+                    if self.by_spark is not None:
+                        self.by_spark.forget(path)
+                    self._served = path
                     return
                 self._given_up.add((path, what))
                 said = " ".join(str(failure).split())[:300]  # Java's have a stack
@@ -163,11 +169,17 @@ class Maintenance:
             yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
         if self.by_spark is None:
             return
-        for path, writes in left.items():
+        # The one that had its turn last comes last, else those behind it would never have theirs.
+        paths = [*left]
+        at = paths.index(self._served) + 1 if self._served in left else 0
+        for path in paths[at:] + paths[:at]:
             is_own = path == manifest_path(self.lake)
             hours = _OF_MANIFEST[0] if is_own else self.hours
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
-            yield path, "put in order", partial(self.by_spark.compact, path, writes, say)
+            if not is_local(path):
+                # On a disk what OPTIMIZE writes is lasting only some time after its commit, and a power cut between the two is not found.
+                compact = partial(self.by_spark.compact, path, left[path], say)
+                yield path, "put in order", compact
             vacuum = partial(self.by_spark.vacuum, path, hours, self._times, say)
             yield path, "rid of old versions", vacuum
 

@@ -13,6 +13,9 @@ LARGEST = 128 * 2**20
 MOST = 256 * 2**20
 """Bytes that are written anew at once, some seconds of two cores. The next changes wait meanwhile."""
 
+AT_LEAST = 2**20
+"""Bytes that a file counts for, however small it is: to open it takes as long."""
+
 FEWEST = 8
 """Files that are worth it."""
 
@@ -22,8 +25,9 @@ def below(sizes: Sequence[int]) -> int | None:
     room, least = MOST, SMALL
     smaller = sorted(size for size in sizes if size < SMALL)
     for size in smaller:
-        if size > room:
+        taken = max(size, AT_LEAST)
+        if taken > room:
             least = size
             break
-        room -= size
+        room -= taken
     return least if sum(size < least for size in smaller) >= FEWEST else None

@@ -11,15 +11,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
-from ingest.model.errors import IngestError
+from ingest.lake.files.object_files import LakeAwayError
+from ingest.lake.files.server_failure import is_away
 from ingest.model.location import is_local
-
-_DENIED = ("AccessControlException", "AccessDeniedException")
 
 
 class HadoopFiles:
-    """``storage.Files`` below one root. Raises :class:`LakeAwayError` and :class:`LakeDeniedError`, but on this machine's disk, whose failures
+    """``storage.Files`` below one root. Raises :class:`LakeAwayError`, but on this machine's disk, whose failures
     have names of their own (``disk_failure``).
     """
 
@@ -134,23 +132,13 @@ class HadoopFiles:
             return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))
 
 
-def failed(root: str, failure: Py4JJavaError) -> IngestError | None:
-    """What a file system's failure is to a lake below ``root``; None on this machine's disk, and for what is no failure of files."""
-    java = failure.java_exception
-    if is_local(root) or not _is_of_files(java):
+def failed(root: str, failure: Py4JJavaError) -> LakeAwayError | None:
+    """What a file system's failure is to a lake below ``root``: None on this machine's disk, and where a server has answered. Such an
+    answer (a file whose blocks are gone, one that another user keeps to himself) may be one table's own.
+    """
+    if is_local(root) or not is_away(failure):
         return None
+    java = failure.java_exception
     said = " ".join(str(java.getMessage() or "").split())[:200]
     name = str(java.getClass().getSimpleName())
-    if name in _DENIED:
-        return LakeDeniedError(root, said or name, by="file system")
     return LakeAwayError(root, f"{name}: {said}" if said else name)
-
-
-def _is_of_files(java: Any) -> bool:
-    """By its class and those above it; what is read of a Java object is asked of Java."""
-    above = java.getClass()
-    while above is not None:
-        if str(above.getName()) == "java.io.IOException":
-            return True
-        above = above.getSuperclass()
-    return False

@@ -58,18 +58,15 @@ class LakeAwayError(IngestError):
 
 
 class LakeDeniedError(IngestError):
-    """The object store, or the file system that ``by`` names, answers that this is not allowed."""
+    """The object store answers that this is not allowed."""
 
-    def __init__(self, root: str, why: str, by: str = "object store") -> None:
-        in_store = by == "object store"
+    def __init__(self, root: str, why: str) -> None:
         super().__init__(
             "E-LAKE-DENIED",
-            f"The {by} does not let us into the lake {root}: {why}.",
+            f"The object store does not let us into the lake {root}: {why}.",
             means="Nothing is lost; the batch in hand comes again.",
             remedy="correct the keys (`lake.storage` in the pipeline file), or what they may do in that bucket: list, read, "
-            "write and delete."
-            if in_store
-            else "let the user as whom Spark asks (`HADOOP_USER_NAME`, or the ticket that it holds) list, read, write and delete there.",
+            "write and delete.",
             may_pass=True,  # keys are changed, and clocks set right, while a job runs
         )
 

@@ -60,5 +60,6 @@ def _is_away(java: Any) -> bool:
     name = str(java.getClass().getName())
     if name == _REMOTE:
         name = str(java.getClassName())
-        return name.endswith(("StandbyException", "RetriableException", "SafeModeException"))
+    if name.endswith((".StandbyException", ".RetriableException", ".SafeModeException")):
+        return True  # where a file is made, Hadoop's client has unwrapped it
     return name in _KINDS or str(java.getMessage() or "").startswith(_ENDED)

@@ -9,7 +9,7 @@ from ingest.lake.delta import file_statistics
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
-from ingest.maintenance import by_spark, small_files, vacuum_times
+from ingest.maintenance import by_spark, schedule, small_files, vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.names import upkeep_app_id
@@ -76,9 +76,10 @@ def misread(spark, path):
     ]
 
 
-def test_a_widened_table_s_files_are_put_together_between_batches_and_no_row_changes(
-    spark, lake, table
-):
+def test_files_are_put_together_between_batches_and_no_row_changes(spark, lake, table, monkeypatch):
+    monkeypatch.setattr(
+        schedule, "is_local", lambda _: False
+    )  # as where a commit is lasting at once
     path = widened(lake, table, 9)
     (done, *_) = upkeep_of(lake, "ordered")
     assert done.path == str(path)
@@ -135,6 +136,13 @@ def test_old_versions_go_once_they_are_old_enough_and_the_newest_stays(
     table.insert(id=50, v=1, z=0.5, w="1")
     lake.follow(table.source)
     assert_rows(lake.table(table).drop("_ingest"), table.rows)
+
+
+@pytest.mark.long
+def test_on_this_machine_s_disk_spark_puts_nothing_together(lake, table):
+    path = widened(lake, table, 9)
+    assert upkeep_of(lake, "ordered") == []
+    assert len(live(path)) > 6
 
 
 @pytest.mark.long

@@ -267,3 +267,24 @@ def test_what_killed_jobs_have_left_is_swept_and_ones_own_stays(lake):
 def test_a_folder_of_a_term_is_left_over_from_the_next_term_on():
     name = Path(scratch_of("/lake", 7)).name
     assert [is_left_over(name, term) for term in (6, 7, 8, 70)] == [False, False, True, True]
+
+
+def test_of_many_tables_of_spark_s_each_has_its_turn(tmp_path):
+    class Always:
+        """Something to do for each table, at each look."""
+
+        def __init__(self):
+            self.served = []
+
+        def compact(self, path, writes, say):
+            self.served.append(path)
+            return True
+
+        def forget(self, path):
+            raise AssertionError("nothing failed")
+
+    upkeep = Maintenance(str(tmp_path), HOURS, 1, Committer(1), "p", by_spark=Always())
+    left = {f"hdfs://node/lake/d/t{number}": 1 for number in range(20)}
+    for _ in range(40):
+        upkeep.between_batches([], left)
+    assert upkeep.by_spark.served == [*left] * 2
