@@ -26,7 +26,7 @@ from bench import result_file
 from bench.contestants import STOCK, TUNED, Contestant, HandWritten, Ingest, Lean
 from bench.spent import cpu_seconds, medians
 from bench.stacks import ROOT_IN_STORE, fresh_spark, lake_in, lent_store
-from bench.workload import At, Workload, rows_in_order
+from bench.workload import Workload, rows_in_order
 from ingest.lake.files import durability, object_store
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     durability.switch(on=given.sync)
     with _lake(in_store=given.in_store) as (spark, folder, lake):
         work = Workload(given.tables, given.rows, given.changes)
-        makers: dict[str, Callable[[At], Contestant]] = {
+        makers: dict[str, Callable[[str], Contestant]] = {
             "stock": lambda at: HandWritten(spark, at, STOCK, 1, apart=given.apart),
             "tuned": lambda at: HandWritten(spark, at, TUNED, 2, apart=given.apart),
             "ingest": lambda at: Ingest(spark, at, work),
@@ -63,7 +63,7 @@ def main() -> None:
         }
         contestants: dict[str, Contestant] = {}
         for who in given.only:
-            at: At = f"{lake}/{who}" if given.in_store else folder / who
+            at = f"{lake}/{who}"
             work.fill(spark, at, ours=who.startswith("ingest"))
             contestants[who] = makers[who](at)
         took: dict[str, list[tuple[float, float, float]]] = {who: [] for who in contestants}

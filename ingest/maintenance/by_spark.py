@@ -74,7 +74,7 @@ class SparkUpkeep:
         before, began = self.committer.continued(table), time.monotonic()
         self._own.conf.set(f"{_OPTIMIZE}.minFileSize", str(least))
         done = table.delta().optimize().executeCompaction()
-        (row,) = done.select("metrics.numFilesRemoved", "metrics.numFilesAdded").collect()
+        (row,) = done.select("metrics.numFilesRemoved").collect()
         reached("files_rewritten", 0, path)
         self._put_right(table, before + 1)
         self.committer.to_publish(table)  # all of it lasting, and nobody else's
@@ -92,15 +92,13 @@ class SparkUpkeep:
         """Remove versions that are too old; the log of those goes with the next checkpoints. Whether it was looked for them. Raises
         :class:`LeaseLostError`.
         """
-        if not times.is_due(path, hours):
-            return False
-        self.committer.refuse_lost()
-        new = times.is_new(path)
-        if not new and (removed := self._vacuumed(SparkTable(self._own, path), hours)):
-            detail = f"{removed:,} files of old versions removed, named by Spark"
-            say(Upkeep(path, "vacuumed", detail, files=removed))
-        times.note(path)
-        return not new
+
+        def vacuum() -> None:
+            if removed := self._vacuumed(SparkTable(self._own, path), hours):
+                detail = f"{removed:,} files of old versions removed, named by Spark"
+                say(Upkeep(path, "vacuumed", detail, files=removed))
+
+        return times.when_due(path, hours, self.committer.refuse_lost, vacuum)
 
     def _vacuumed(self, table: SparkTable, hours: int) -> int:
         """How many files were removed. Spark names them and only then the lease is asked for, as ``DeltaRsTable.vacuum`` has it, and why."""

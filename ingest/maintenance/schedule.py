@@ -109,7 +109,7 @@ class Maintenance:
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
     _served: str = ""
-    """Path of the table for which something was done last."""
+    """Path of the table for which something was done last, of those that are left to Spark."""
     _forgot: float = 0.0
     """When old rows of the manifest were last looked for, by this job."""
 
@@ -144,22 +144,24 @@ class Maintenance:
             if (path, what) in self._given_up:
                 continue
             try:
-                if act():
-                    self._served = path
-                    return
+                done = act()
             except LeaseLostError:
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever it is, no change depends on it
-                if _passes(failure):
+                done = _passes(failure)
+                if done:
                     self._tables.pop(path, None)  # looked at anew, in a while
                     if self.by_spark is not None:
                         self.by_spark.forget(path)
+                else:
+                    self._given_up.add((path, what))
+                    said = " ".join(str(failure).split())[:300]  # Java's have a stack
+                    detail = f"cannot be {what} by this job: {said}"
+                    self._done.append(Upkeep(path, "failed", detail))
+            if done:
+                if path in left:
                     self._served = path
-                    return
-                self._given_up.add((path, what))
-                said = " ".join(str(failure).split())[:300]  # Java's have a stack
-                detail = f"cannot be {what} by this job: {said}"
-                self._done.append(Upkeep(path, "failed", detail))
+                return
 
     def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
         for direct in tables:
@@ -252,18 +254,15 @@ class Maintenance:
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
-        times, (hours, _) = self._times, self._kept(direct)
-        if not times.is_due(direct.path, hours):
-            return False
-        self.committer.refuse_lost()
-        new = times.is_new(direct.path)
-        if not new:
+        hours, _ = self._kept(direct)
+
+        def vacuum() -> None:
             removed = direct.vacuum(hours, self.committer.refuse_lost)
             if removed:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
-        times.note(direct.path)
-        return not new
+
+        return self._times.when_due(direct.path, hours, self.committer.refuse_lost, vacuum)
 
     def _cut(self, direct: DeltaRsTable) -> bool:
         """Keep the log's folder short."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from functools import cached_property
 
 from ingest.lake.files.storage import Files, files_at
@@ -26,13 +27,20 @@ class VacuumTimes:
     def __init__(self, lake: str) -> None:
         self._lake = lake
 
-    def is_due(self, path: str, hours: int) -> bool:
-        """Whether a table is to be looked at now: it is new here, or long enough ago that it was; a clock that was set back is waited for."""
-        return not 0 < self._since(path) < every(hours)
-
-    def is_new(self, path: str) -> bool:
-        """Whether nothing is known of it: then nothing of it is old."""
-        return path not in self._known
+    def when_due(
+        self, path: str, hours: int, refuse_lost: Callable[[], None], vacuum: Callable[[], object]
+    ) -> bool:
+        """Have old versions of a table removed, where they were not looked for lately, and note it; whether they were. Of a table that is new
+        here nothing is old, so it is only noted. Raises what ``refuse_lost`` does, which is asked first.
+        """
+        if 0 < self._since(path) < every(hours):  # a clock that was set back is not waited for
+            return False
+        refuse_lost()
+        known = path in self._known
+        if known:
+            vacuum()
+        self.note(path)
+        return known
 
     def note(self, path: str) -> None:
         """It was looked at now."""

@@ -11,7 +11,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowStatus
 from ingest.kafka import broker
-from ingest.lake.files import lease_holder
+from ingest.lake.files import lease_folder, lease_holder
 from ingest.lake.files.lease_holder import Holder
 from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -210,7 +210,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     reached = within_reach(pipeline.lake.path)
     lease = files_at(lease_path(pipeline.lake.path)) if reached else None
     seen = (
-        lease_holder.look(lease) if lease else None
+        lease_folder.look(lease) if lease else None
     )  # servers take their time to answer, and the counter moves
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()

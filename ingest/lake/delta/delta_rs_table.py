@@ -25,6 +25,7 @@ from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writ
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.table_features import kept_for
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files import file_cache, table_files
 from ingest.lake.files.lease import LeaseLostError
@@ -247,12 +248,7 @@ class DeltaRsTable:
 
     def _keep_for(self, hours: int) -> None:
         """Have the table itself say for how long its versions stay: all that vacuum, or clean the log, go by it."""
-        lasting = f"interval {hours} hours"
-        kept = {
-            "delta.logRetentionDuration": lasting,
-            "delta.deletedFileRetentionDuration": lasting,
-        }
-        state = self.state
+        kept, state = kept_for(hours), self.state
         if kept.items() <= state.configuration.items():
             return
         self.describe(

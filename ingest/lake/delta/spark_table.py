@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.schema_commit import APP_ID, VERSION
+from ingest.lake.delta.table_features import kept_for
 from ingest.lake.files import table_files
 from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.object_files import made, opened
@@ -217,8 +218,7 @@ class SparkTable:
 
     def keep_for(self, hours: int) -> None:
         """Have the table itself say for how long its versions stay (metadata only): whoever cleans its log goes by it."""
-        names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-        lasting = dict.fromkeys(names, f"interval {hours} hours")
+        lasting = kept_for(hours)
         if not lasting.items() <= self._metadata()[1].items():
             self._set(lasting)
 

@@ -1,4 +1,4 @@
-"""What a table asks of its readers and writers, as an action of its log."""
+"""What a table asks of its readers and writers, as an action of its log, and of whoever cleans it."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def with_feature(protocol: Action, feature: str) -> Action:
         "readerFeatures": sorted({*readers, feature}),
         "writerFeatures": sorted({*writers, feature}),
     }
+
+
+def kept_for(hours: int) -> dict[str, str]:
+    """Properties that say for how long its versions stay: all that vacuum, or clean its log, go by them."""
+    names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+    return dict.fromkeys(names, f"interval {hours} hours")

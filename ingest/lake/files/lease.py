@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 
-from ingest.lake.files.lease_folder import RELEASED, newest
-from ingest.lake.files.lease_folder import beat as beat_of
-from ingest.lake.files.lease_folder import owner as owner_of
+from ingest.lake.files import lease_folder
+from ingest.lake.files.lease_folder import RELEASED, Look
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import PART, Files
@@ -98,22 +97,22 @@ class Lease:
         self, here: Owner, told: set[str], stop: threading.Event, *, standby: bool
     ) -> Term | None:
         """One look, and what follows from it; None where it is to be looked again."""
-        held = newest(self.files)
-        owner, beat = owner_of(self.files, held), beat_of(self.files, held)
-        if held == 0 or beat == RELEASED:
-            return Term(held + 1, fence=False) if self._take(held + 1, here) else None
+        held = lease_folder.look(self.files)
+        owner, next_term = lease_folder.owner(self.files, held.term), held.term + 1
+        if held.is_free:
+            return Term(next_term, fence=False) if self._take(next_term, here) else None
         gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
         if not gone and standby:
-            self._once(told, f"standing by: {owner or _UNNAMED} holds the lease (term {held})")
-        if not gone and not self._stood_still(held, beat, stop, standby=standby):
+            self._once(told, f"standing by: {owner or _UNNAMED} holds the lease (term {held.term})")
+        if not gone and not self._stood_still(held, stop, standby=standby):
             if standby or stop.is_set():
                 return None
-            raise _held(owner, held)
-        if stop.is_set() or not self._take(held + 1, here):
+            raise _held(owner, held.term)
+        if stop.is_set() or not self._take(next_term, here):
             return None
         why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
         self.say(f"taking over: {owner or _UNNAMED} {why}")
-        return Term(held + 1, fence=not gone)
+        return Term(next_term, fence=not gone)
 
     def _once(self, told: set[str], what: str) -> None:
         if what not in told:
@@ -122,9 +121,10 @@ class Lease:
 
     def refuse_lost(self) -> None:
         """Raise :class:`LeaseLostError` when there is a successor. Asked before every commit."""
-        if self._lost.is_set() or newest(self.files) > self._term:
+        if self._lost.is_set() or lease_folder.newest(self.files) > self._term:
             self._lost.set()
-            raise LeaseLostError(str(owner_of(self.files, newest(self.files)) or _UNNAMED))
+            newest = lease_folder.newest(self.files)
+            raise LeaseLostError(str(lease_folder.owner(self.files, newest) or _UNNAMED))
 
     def release(self) -> None:
         """Give it back, so that the next job need not wait. Where that fails it is said: what ended the run is not to
@@ -166,14 +166,14 @@ class Lease:
         while not self._ended.wait(BEAT_EVERY):
             count += 1
             try:
-                if newest(self.files) > self._term:
+                if lease_folder.newest(self.files) > self._term:
                     self._lost.set()
                     return
                 self.files.write(f"{self._term}.beat", str(count), lasting=False)
             except _UNWRITABLE:  # the next commit will say so
                 continue
 
-    def _stood_still(self, held: int, beat: str, stop: threading.Event, *, standby: bool) -> bool:
+    def _stood_still(self, held: Look, stop: threading.Event, *, standby: bool) -> bool:
         """Watch the counter that a living holder keeps raising. True when it stood still for ``EXPIRES_AFTER`` seconds.
 
         By looks, each after a pause of its own, and by no clock: while this process or the whole machine was suspended
@@ -183,7 +183,7 @@ class Lease:
         for _ in range(math.ceil(EXPIRES_AFTER / pause)):
             if stop.wait(pause):
                 return False
-            if newest(self.files) != held or beat_of(self.files, held) != beat:
+            if lease_folder.look(self.files) != held:
                 return False
         return True
 

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import Files
 
 RELEASED = "released"
 """In the place of the counter: the holder has given the lease back."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A lease's folder at one moment: the newest term, and its counter (:func:`beat`). A holder that lives is one of whom two looks differ."""
+
+    term: int
+    beat: str
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody has ever taken the lease, or whoever did has given it back."""
+        return self.term == 0 or self.beat == RELEASED
+
+
+def look(files: Files) -> Look:
+    """Now."""
+    term = newest(files)
+    return Look(term, beat(files, term))
 
 
 def newest(files: Files) -> int:

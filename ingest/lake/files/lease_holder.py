@@ -10,26 +10,13 @@ from typing import Literal
 
 from ingest.lake.files import lease_folder
 from ingest.lake.files.lease import BEAT_EVERY
+from ingest.lake.files.lease_folder import Look, look
 from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import Files
 
 SILENT_AFTER = 3 * BEAT_EVERY
 """Seconds in which a living holder's counter is seen to move, unless its machine stands still."""
 _LOOK_EVERY = 0.2
-
-
-@dataclass(frozen=True)
-class Look:
-    """A lease's folder at one moment."""
-
-    term: int
-    beat: str
-
-
-def look(files: Files) -> Look:
-    """The first of the two looks that it takes to see a counter move."""
-    term = lease_folder.newest(files)
-    return Look(term, lease_folder.beat(files, term))
 
 
 State = Literal["runs", "none", "gone", "silent"]
@@ -67,7 +54,7 @@ def holder(files: Files, first: Look, pause: Callable[[float], object] = time.sl
     for _ in range(math.ceil(SILENT_AFTER / _LOOK_EVERY)):
         now = look(files)
         owner = lease_folder.owner(files, now.term)
-        if now.term == 0 or now.beat == lease_folder.RELEASED:
+        if now.is_free:
             return Holder("none", now.term)
         if owner and owner.is_surely_gone(Owner.this_process(), process(owner.pid)):
             return Holder("gone", now.term, owner)

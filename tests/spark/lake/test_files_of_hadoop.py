@@ -1,6 +1,7 @@
 """Small files by Hadoop's interface alone, without a server: the calls that tests/spark/lake/test_files_in_hdfs.py has a name node answer."""
 
 import threading
+from functools import reduce
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -9,6 +10,10 @@ from pyspark.sql import functions as F
 from ingest.job.stream_failure import is_everybodys
 from ingest.lake.files.hadoop_files import HadoopFiles, failed
 from ingest.lake.files.server_failure import is_away
+
+
+def java_class(spark, name):
+    return reduce(getattr, name.split("."), spark._jvm)
 
 
 def test_a_file_is_made_once_written_anew_and_read(spark, tmp_path):
@@ -37,9 +42,7 @@ def test_a_file_is_made_once_written_anew_and_read(spark, tmp_path):
 def test_a_file_system_that_does_not_answer_is_away_and_one_that_refuses_a_file_is_not(
     spark, java, away
 ):
-    made = spark._jvm
-    for part in java.split("."):
-        made = getattr(made, part)
+    made = java_class(spark, java)
     failure = Py4JJavaError("An error occurred", made("node:9000 does not\nanswer"))
     error = failed("hdfs://node:9000/lake", failure)
     assert (error is not None) is away
@@ -66,9 +69,7 @@ def test_what_is_no_failure_of_files_stays_what_it_is(spark):
     ],
 )
 def test_a_server_that_does_not_answer_is_nobody_s_own_failure(spark, java, away):
-    made = spark._jvm
-    for part in java.split("."):
-        made = getattr(made, part)
+    made = java_class(spark, java)
     inner = made("x")
     outer = spark._jvm.java.lang.RuntimeException("Job aborted", inner)
     failure = ValueError("of ours")

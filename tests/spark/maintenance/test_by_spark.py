@@ -121,6 +121,8 @@ def test_old_versions_go_once_they_are_old_enough_and_the_newest_stays(
 ):
     monkeypatch.setattr(vacuum_times, "_AT_MOST_EVERY", 0.0)
     path = widened(lake, table, 6)
+    table.update(1, v=7)
+    lake.follow(table.source)
     job, said = SparkUpkeep(spark, Committer(1), APP), []
     times = VacuumTimes(str(lake.path / "other"))
     assert not job.vacuum(str(path), 0, times, said.append), "nothing of a table that is new is old"

@@ -8,7 +8,8 @@ import pytest
 
 from ingest.lake.files import lease as lease_module
 from ingest.lake.files.lease import Lease
-from ingest.lake.files.lease_holder import SILENT_AFTER, holder, look
+from ingest.lake.files.lease_folder import look
+from ingest.lake.files.lease_holder import SILENT_AFTER, holder
 from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import LocalFiles
 from tests.unit.lake.test_lease import NOBODY
