@@ -1,13 +1,14 @@
 """Has anything become slower? An earlier commit and this checkout in turns, on one machine.
 
     .venv/bin/python -m bench.before REVISION [--only drain merge tables freshness] [--rounds 5] [--no-sync [before]] [--logs]
+                                     [--rate 500 2000]
 
 Four figures, each of both sides in every round, the side that goes first changing from round to round:
 
 - P1 drain: a backlog of 10 tables and 1.5 million changes in Kafka, into an empty lake, in one batch;
 - P2 merge: 1,000 changes to random keys of a table of a million rows, warm;
 - P3 many tables: a batch of 100 changes to each of 100 tables, warm;
-- P4 freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta.
+- P4 freshness: how long 500 changes a second take from MySQL's commit to a reader of Delta (``--rate``: other numbers, each in turn).
 
 The earlier commit is checked out into a temporary folder and runs with this checkout's packages. Both sides
 read the same Kafka topics. ``HEAD --no-sync before`` is what it costs that a batch outlasts a power cut.
@@ -100,7 +101,10 @@ def main() -> None:
         help="this checkout's tables have change logs: `HEAD --logs` is what they cost",
     )
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of the drain")
-    parser.add_argument("--seconds", type=float, default=30, help="of one side's freshness a round")
+    parser.add_argument("--rate", type=float, nargs="+", default=[500], help="changes a second")
+    parser.add_argument(
+        "--seconds", type=float, default=30, help="of one side's freshness a round, at each rate"
+    )
     parser.add_argument(
         "--warm",
         type=float,
@@ -109,12 +113,14 @@ def main() -> None:
     )
     result_file.asks_for_json(parser)
     given = parser.parse_args()
-    measured: dict[str, Callable[[list[Side], argparse.Namespace], Rounds]] = {
+    measured: dict[str, Callable[[list[Side], argparse.Namespace], dict[str, Rounds]]] = {
         "drain": drains,
         "merge": lambda sides, told: merges(
-            sides, told, "--tables 1 --rows 1000000 --changes 1000"
+            sides, told, "merge", "--tables 1 --rows 1000000 --changes 1000"
         ),
-        "tables": lambda sides, told: merges(sides, told, "--tables 100 --rows 5000 --changes 100"),
+        "tables": lambda sides, told: merges(
+            sides, told, "tables", "--tables 100 --rows 5000 --changes 100"
+        ),
         "freshness": freshness,
     }
     found = dict[str, Rounds]()
@@ -124,18 +130,20 @@ def main() -> None:
             Side("now", HERE, sync=given.no_sync != "both", logs=given.logs),
         ]
         for figure in given.only:
-            found[figure] = measured[figure](sides, given)
-            print(f"\n{summary(figure, found[figure])}\n", flush=True)
-    for figure, rounds in found.items():
-        print(summary(figure, rounds))
+            new = measured[figure](sides, given)
+            found |= new
+            for name, rounds in new.items():
+                print(f"\n{summary(name, rounds)}\n", flush=True)
+    for name, rounds in found.items():
+        print(summary(name, rounds))
     rows = {
-        NAMES[figure]: {side: [vars(one) for one in took] for side, took in rounds.items()}
-        for figure, rounds in found.items()
+        name: {side: [vars(one) for one in took] for side, took in rounds.items()}
+        for name, rounds in found.items()
     }
     result_file.write(given, "before", took=rows)
 
 
-def summary(figure: str, rounds: Rounds) -> str:
+def summary(name: str, rounds: Rounds) -> str:
     """Medians of both sides, and of the rounds' ratios."""
     told = [
         f"{side} {median(one.time for one in took):.2f} s, cpu {median(one.cpu for one in took):.2f} s"
@@ -144,7 +152,7 @@ def summary(figure: str, rounds: Rounds) -> str:
     pairs = list(zip(rounds["before"], rounds["now"], strict=True))
     time_ = median(now.time / before.time for before, now in pairs)
     cpu = median(now.cpu / before.cpu for before, now in pairs)
-    return f"{NAMES[figure]:<14}  {';  '.join(told)};  now / before: time {time_:.3f}, cpu {cpu:.3f} ({len(pairs)} rounds)"
+    return f"{name:<14}  {';  '.join(told)};  now / before: time {time_:.3f}, cpu {cpu:.3f} ({len(pairs)} rounds)"
 
 
 @contextmanager
@@ -161,22 +169,22 @@ def checked_out(revision: str) -> Iterator[Path]:
 
 
 def in_turns(
-    sides: list[Side], rounds: int, measure: Callable[[Side], Took], figure: str
-) -> Rounds:
-    """Each side in each round, the first one last in the next."""
-    found: Rounds = {side.name: [] for side in sides}
+    sides: list[Side], rounds: int, measure: Callable[[Side], list[Took]], names: list[str]
+) -> dict[str, Rounds]:
+    """Each side in each round, the first one last in the next. ``measure`` gives one of each of ``names``, by which the answer is."""
+    found: dict[str, Rounds] = {name: {side.name: [] for side in sides} for name in names}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else sides[::-1]:
-            took = measure(side)
-            found[side.name].append(took)
-            print(
-                f"{figure} round {number}: {side.name:<6} {took.time:8.2f} s  cpu {took.cpu:8.2f} s",
-                flush=True,
-            )
+            for name, took in zip(names, measure(side), strict=True):
+                found[name][side.name].append(took)
+                print(
+                    f"{name} round {number}: {side.name:<6} {took.time:8.2f} s  cpu {took.cpu:8.2f} s",
+                    flush=True,
+                )
     return found
 
 
-def drains(sides: list[Side], given: argparse.Namespace) -> Rounds:
+def drains(sides: list[Side], given: argparse.Namespace) -> dict[str, Rounds]:
     """A backlog into an empty lake; every lake is compared with MySQL."""
     tables, rows = [f"t{index:03d}" for index in range(10)], 50_000
     with fresh_stack("before") as (stack, folder):
@@ -188,21 +196,23 @@ def drains(sides: list[Side], given: argparse.Namespace) -> Rounds:
         wanted = {table: source_rows(stack, table) for table in tables}
         shutil.rmtree(first)
 
-        def one(side: Side) -> Took:
+        def one(side: Side) -> list[Took]:
             at = folder / side.name
             spent = drain(stack, at, _who(side), tables, 0, code=side.code, sync=side.sync)
             refuse_different(at, wanted)
             shutil.rmtree(at)
-            return Took(spent.wall, spent.cpu)
+            return [Took(spent.wall, spent.cpu)]
 
-        return in_turns(sides, given.rounds, one, "drain")
+        return in_turns(sides, given.rounds, one, [NAMES["drain"]])
 
 
-def merges(sides: list[Side], given: argparse.Namespace, size: str) -> Rounds:
+def merges(
+    sides: list[Side], given: argparse.Namespace, figure: str, size: str
+) -> dict[str, Rounds]:
     """`bench.merges` of each checkout, a process a round: the median of its warm batches."""
     command = [sys.executable, "-m", "bench.merges", "--only", "ingest", *size.split()]
 
-    def one(side: Side) -> Took:
+    def one(side: Side) -> list[Took]:
         with tempfile.TemporaryDirectory(prefix="ingest-before-") as folder:
             result, log = Path(folder) / "result.json", Path(folder) / "log"
             words = [*command, "--rounds", "7", "--warm", "3", "--json", str(result)]
@@ -214,14 +224,14 @@ def merges(sides: list[Side], given: argparse.Namespace, size: str) -> Rounds:
                     env={**os.environ, "PYTHONPATH": str(side.code)},
                 )  # fmt: skip
             took: list[list[float]] = json.loads(result.read_text())["took"]["ingest"]
-        return Took(median(each[0] for each in took), median(each[1] for each in took))
+        return [Took(median(each[0] for each in took), median(each[1] for each in took))]
 
-    return in_turns(sides, given.rounds, one, size)
+    return in_turns(sides, given.rounds, one, [NAMES[figure]])
 
 
-def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
-    """Each side has a lake of its own and follows the same topics; only one of the jobs runs at a time."""
-    pace, rows = Pace(500, 1), 10_000
+def freshness(sides: list[Side], given: argparse.Namespace) -> dict[str, Rounds]:
+    """By rate. Each side has a lake of its own and follows the same topics; only one of the jobs runs at a time."""
+    paces, rows = [Pace(rate, 1 if rate <= 500 else 10) for rate in given.rate], 10_000
     with fresh_stack("before") as (stack, folder):
         names = [f"t{index:03d}" for index in range(10)]
         fill(stack, names, rows)
@@ -231,20 +241,28 @@ def freshness(sides: list[Side], given: argparse.Namespace) -> Rounds:
             at = folder / side.name
             drain(stack, at, _who(side), names, 0, code=side.code, sync=side.sync)
 
-        def one(side: Side) -> Took:
+        def one(side: Side) -> list[Took]:
             lake = folder / side.name
             for each in written.values():
                 each.table = None
                 each.unseen.clear()
+            took = list[Took]()
             with job(stack, lake, side) as process:
                 traffic = Traffic(stack, lake, written, writes)
-                traffic.window(pace, given.warm)
-                before = tree_seconds(process.pid)
-                window = traffic.window(pace, given.seconds)
-                cpu = tree_seconds(process.pid) - before
-            return Took(window.age(0.5), cpu)
+                traffic.window(paces[0], given.warm)
+                for pace in paces:
+                    before = tree_seconds(process.pid)
+                    window = traffic.window(pace, given.seconds)
+                    took.append(Took(window.age(0.5), tree_seconds(process.pid) - before))
+                    print(
+                        f"{pace.rate:,.0f}/s: {window.age(0.5):.2f} s, 99 % {window.age(0.99):.2f} s",
+                        flush=True,
+                    )
+            return took
 
-        found = in_turns(sides, given.rounds, one, "freshness")
+        found = in_turns(
+            sides, given.rounds, one, [f"{NAMES['freshness']} {pace.rate:,.0f}/s" for pace in paces]
+        )
         wanted = {name: source_rows(stack, name) for name in names}
         for side in sides:
             at = folder / side.name

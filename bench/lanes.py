@@ -1,16 +1,18 @@
 """What a batch costs by its size and by the lane that reads it: in the driver, in Spark's tasks, and merged by Spark.
 
-    .venv/bin/python -m bench.lanes [--tables 10] [--rows 50000] [--sizes 100 1000 10000 100000] [--batches 7] [--most 2000000]
+    .venv/bin/python -m bench.lanes [--tables 10] [--rows 50000] [--sizes 100 1000 10000 100000] [--batches 7]
+                                    [--most 2000000] [--rounds 5]
 
 Each lane has a lake of its own, all of them read the same topics. Each lake is filled by the snapshot first. Then one lane after the other takes
 ``--batches`` batches of each size, with a job of its own; the first two of them are not counted. In the end each takes what is left, at least
-``--most`` changes, as one batch, the first of its job. Seconds are those of the manifest; CPU is that of the job's processes between two rows of
-it. Every lake is compared with MySQL, value by value.
+``--most`` changes, as one batch, the first of its job: ``--rounds`` times in turns, each time into a copy of the lake as it was. Seconds are those
+of the manifest; CPU is that of the job's processes between two rows of it. Every lake is compared with MySQL, value by value.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -45,6 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--batches", type=int, default=7, help="of each size")
     parser.add_argument("--most", type=int, default=2_000_000, help="changes of the last one")
+    parser.add_argument("--rounds", type=int, default=5, help="of the last one")
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("lanes") as (stack, folder):
@@ -78,11 +81,8 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, 
             who: _warm(stack, folder / who, WAYS[who], size, given.batches) for who in LANES
         }
         print(f"{size:,}: {found[size]}", flush=True)
-    left = {who: _rest(stack, folder / who, who, tables) for who in LANES}
-    found[given.most] = {who: [one] for who, one in left.items()}
     wanted = {table: source_rows(stack, table) for table in tables}
-    for who in LANES:
-        refuse_different(folder / who, wanted)
+    found[given.most] = _rests(stack, folder, tables, given.rounds, wanted)
     return found
 
 
@@ -120,6 +120,25 @@ def by_batch(
     finally:
         job.stop()
     return seen
+
+
+def _rests(
+    stack: Stack, folder: Path, tables: list[str], rounds: int, wanted: Mapping[str, Any]
+) -> Took:
+    """All that is left, in turns. A lake is put back between them: its path stays, so nothing of it knows of the other rounds."""
+    kept = {who: folder / f"{who}-before" for who in LANES}
+    for who, copy in kept.items():
+        shutil.copytree(folder / who, copy, symlinks=True)
+    took: Took = {who: [] for who in LANES}
+    for number in range(rounds):
+        for who in LANES if number % 2 == 0 else LANES[::-1]:
+            lake = folder / who
+            shutil.rmtree(lake)
+            shutil.copytree(kept[who], lake, symlinks=True)
+            took[who].append(_rest(stack, lake, who, tables))
+            print(f"all that is left, round {number}: {who} {took[who][-1]}", flush=True)
+            refuse_different(lake, wanted)
+    return took
 
 
 def _rest(stack: Stack, lake: Path, who: str, tables: list[str]) -> tuple[int, float, float]:
