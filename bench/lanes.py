@@ -123,7 +123,11 @@ def by_batch(
 
 
 def _rests(
-    stack: Stack, folder: Path, tables: list[str], rounds: int, wanted: Mapping[str, Any]
+    stack: Stack,
+    folder: Path,
+    tables: list[str],
+    rounds: int,
+    wanted: dict[str, list[tuple[Any, ...]]],
 ) -> Took:
     """All that is left, in turns. A lake is put back between them: its path stays, so nothing of it knows of the other rounds."""
     kept = {who: folder / f"{who}-before" for who in LANES}

@@ -3,7 +3,8 @@
 By Delta's own OPTIMIZE and VACUUM, with what they lack. OPTIMIZE knows no bound but the size of a file, so that size is chosen such that the next
 changes do not wait long (``small_files``). Of the files that it writes Spark leaves out bounds, or rounds them, by which some reader would
 miss rows: they are put right behind it, and once more by the next job, as this one may die between the two. VACUUM does not ask for the lease between
-its look and its deletions: it only names here what is too old.
+its look and its deletions: it only names here what is too old. And on this machine's disk OPTIMIZE syncs nothing: it is noted before
+(``unfinished_rewrite``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from ingest.lake.delta import read_back
+from ingest.lake.delta import read_back, unfinished_rewrite
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
 from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.maintenance import small_files
 from ingest.maintenance.upkeep import Upkeep
@@ -47,11 +49,12 @@ Say = Callable[[Upkeep], object]
 
 @dataclass
 class SparkUpkeep:
-    """Of one job. ``app_id``: of commits that put right what OPTIMIZE has left."""
+    """Of one job and lake. ``app_id``: of commits that put right what OPTIMIZE has left."""
 
     session: SparkSession
     committer: Committer
     app_id: str
+    lake: str
     _looked: dict[str, int] = field(default_factory=dict)
     """By path: how many writes there were at the last look."""
 
@@ -64,6 +67,8 @@ class SparkUpkeep:
             return False
         self._looked[path] = writes
         self.committer.refuse_lost()
+        if self._unfinished is not None:
+            self._unfinished.settle()
         table = SparkTable(self._own, path)
         if seen is None:
             self._put_right(table, max(0, table.version() - _LOOK_BACK))
@@ -73,11 +78,15 @@ class SparkUpkeep:
         self.committer.refuse_lost()
         before, began = self.committer.continued(table), time.monotonic()
         self._own.conf.set(f"{_OPTIMIZE}.minFileSize", str(least))
+        if self._unfinished is not None:
+            self._unfinished.begin(path, before)
         done = table.delta().optimize().executeCompaction()
         (row,) = done.select("metrics.numFilesRemoved").collect()
         reached("files_rewritten", 0, path)
         self._put_right(table, before + 1)
         self.committer.to_publish(table)  # all of it lasting, and nobody else's
+        if self._unfinished is not None:
+            self._unfinished.end()
         took = time.monotonic() - began
         count = int(row.numFilesRemoved)
         detail = f"{count:,} files put together by Spark, {took:.1f} s"
@@ -113,6 +122,10 @@ class SparkUpkeep:
             there.delete(name)
         self.committer.to_publish(table)
         return len(named)
+
+    @cached_property
+    def _unfinished(self) -> UnfinishedRewrite | None:
+        return unfinished_rewrite.of(self.lake)
 
     @cached_property
     def _own(self) -> SparkSession:

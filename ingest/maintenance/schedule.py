@@ -35,7 +35,7 @@ from ingest.maintenance.file_layout import Look, Written, choose, unpacked_withi
 from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
-from ingest.model.location import is_local, local_folder
+from ingest.model.location import local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,
@@ -121,7 +121,7 @@ class Maintenance:
         lake, unread = pipeline.lake, partial(first_unread, pipeline)
         hours, versions = lake.history_hours, lake.history_versions
         upkeep = upkeep_app_id(pipeline.name)
-        by_spark = SparkUpkeep(session, committer, upkeep) if session else None
+        by_spark = SparkUpkeep(session, committer, upkeep, lake.path) if session else None
         return cls(lake.path, hours, versions, committer, pipeline.name, unread, by_spark)
 
     def done(self) -> tuple[Upkeep, ...]:
@@ -178,10 +178,8 @@ class Maintenance:
             is_own = path == manifest_path(self.lake)
             hours = _OF_MANIFEST[0] if is_own else self.hours
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
-            if not is_local(path):
-                # On a disk what OPTIMIZE writes is lasting only some time after its commit, and a power cut between the two is not found.
-                compact = partial(self.by_spark.compact, path, left[path], say)
-                yield path, "put in order", compact
+            compact = partial(self.by_spark.compact, path, left[path], say)
+            yield path, "put in order", compact
             vacuum = partial(self.by_spark.vacuum, path, hours, self._times, say)
             yield path, "rid of old versions", vacuum
 

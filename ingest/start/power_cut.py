@@ -9,7 +9,8 @@ machine it was last looked through, and under the same one nothing is to be done
 killed in the middle of it leaves it to the next.
 
 A clean reboot looks the same from here, and so does an upgrade. So nothing is taken back but what a batch has made that is not
-published, and only where the table is whole before it; else it is left to the start, which finishes the batch as after a kill.
+published, and what Spark's OPTIMIZE was at (``unfinished_rewrite``), and only where the table is whole before it; else it is left to the start,
+which finishes the batch as after a kill.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import torn_versions
+from ingest.lake.delta import torn_versions, unfinished_rewrite
 from ingest.lake.files import durability
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
@@ -75,9 +76,14 @@ def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
     if newest is None and any(map(_is_beyond_the_first, [*found, quarantine])):
         return []  # the manifest is gone, and with it who knows what the tables hold: not for us to touch
     published = newest.batch_id if newest else 0
+    unfinished = unfinished_rewrite.of(lake)
+    begun = unfinished.read() if unfinished else None
+    rewritten = {begun.table: begun.after} if begun else {}
     for folder, known in sorted(found.items()):
-        taken[folder] = _taken_back(folder, published, known)
-    taken[quarantine] = _taken_back(quarantine, published)
+        taken[folder] = _taken_back(folder, published, known, rewritten.get(folder))
+    taken[quarantine] = _taken_back(quarantine, published, rewritten=rewritten.get(quarantine))
+    if unfinished:
+        unfinished.end()
     root = _folder(lake)
     return [
         f"{folder.relative_to(root)} {_named(versions)}"
@@ -113,14 +119,21 @@ def _is_beyond_the_first(table: Path) -> bool:
     return (table / "_delta_log").is_dir() and torn_versions.newest_batch(table) > 1
 
 
-def _taken_back(folder: Path, published: int, known: int | None = None) -> list[int]:
-    """What was removed of one table. ``known``: the version that the manifest names; None where it names none."""
+def _taken_back(
+    folder: Path, published: int, known: int | None = None, rewritten: int | None = None
+) -> list[int]:
+    """What was removed of one table. ``known``: the version that the manifest names; None where it names none. ``rewritten``: the one after
+    which its files were being put together; None where they were not.
+    """
     if not (folder / "_delta_log").is_dir():
         return []
     torn_versions.drop_torn_checkpoints(folder)
     if known is None:
         known = torn_versions.newest_published(folder, published)
     first = torn_versions.first_torn(folder, known, published)
+    if rewritten is not None:
+        again = torn_versions.first_rewritten(folder, max(known, rewritten))
+        first = min((one for one in (first, again) if one is not None), default=None)
     if first is None or not torn_versions.is_whole_before(folder, first):
         return []
     return torn_versions.take_back(folder, first)

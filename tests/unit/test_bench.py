@@ -51,7 +51,7 @@ def test_every_name_that_a_benchmark_and_the_programs_in_it_import_is_there(name
 
 def test_the_four_figures_have_names_that_stay():
     took = {"before": [before.Took(2, 1)], "now": [before.Took(1, 1)]}
-    told = [before.summary(figure, took).split("  ")[0] for figure in before.FIGURES]
+    told = [before.summary(before.NAMES[figure], took).split("  ")[0] for figure in before.FIGURES]
     assert told == ["P1 drain", "P2 merge", "P3 many tables", "P4 freshness"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,8 +40,9 @@ from ingest.schema.mysql_types import column_type
 from ingest.targets import mirror_rows, multiset_rows, registry
 from ingest.targets.target import Fate, Target
 
-_OF_TABLE = (".parquet", ".bin", ".crc")
-"""How names of a table's files end: data, deletion vectors, and what Hadoop keeps beside either."""
+_OF_TABLE = re.compile(r"(\w\w/)?[^/]+\.(parquet|bin|crc)")
+"""Names of a table's files below it: data, deletion vectors, and what Hadoop keeps beside either. Where columns are mapped, or a property asks
+for it, they lie in folders of two random characters (Delta's ``delta.randomPrefixLength``)."""
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -223,15 +225,15 @@ class SparkTable:
             self._set(lasting)
 
     def unneeded(self, hours: int) -> list[str]:
-        """Names of data files and deletion vectors that no version of the last hours has; folders and what lies in them are left. Nothing is
-        removed. The session has to allow less than a week.
+        """Names of data files and deletion vectors below the table that no version of the last hours has; what is no such file is left.
+        Nothing is removed. The session has to allow less than a week.
         """
         found = self.session.sql(
             f"VACUUM {self._identifier} RETAIN {hours} HOURS DRY RUN"
         ).collect()
-        folder = self.path.rstrip("/").rpartition("/")[2]
-        parts = (row.path.rsplit("/", 2) for row in found)
-        return [one[-1] for one in parts if one[-2] == folder and one[-1].endswith(_OF_TABLE)]
+        root = f"{HadoopFiles(self.session, self.path).root}/"
+        names = [row.path.removeprefix(root) for row in found]
+        return [name for name in names if _OF_TABLE.fullmatch(name)]
 
     def small_files(self, below: int) -> list[int]:
         """Bytes of each of its files that has fewer. A job of Spark's."""

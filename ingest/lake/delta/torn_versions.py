@@ -50,6 +50,15 @@ def first_torn(table: Path, known: int, batch: int) -> int | None:
     return None
 
 
+def first_rewritten(table: Path, after: int) -> int | None:
+    """The first version after ``after`` that put files together; None for none."""
+    for version in range(after + 1, delta_log.newest(table) + 1):
+        for action in _read(table, version) or ():
+            if action.get("commitInfo", {}).get("operation") == "OPTIMIZE":
+                return version
+    return None
+
+
 def newest_published(table: Path, batch: int) -> int:
     """The newest version of a batch of ours up to ``batch``, of a table of which the manifest names no version; one before
     its oldest where there is none.

@@ -33,6 +33,11 @@ class HadoopFiles:
         whole = given.makeQualified(self._fs.getUri(), self._fs.getWorkingDirectory())
         self._root = str(whole.toString()).rstrip("/")
 
+    @property
+    def root(self) -> str:
+        """With its file system's scheme and server, as Spark names files below it."""
+        return self._root
+
     @contextmanager
     def _answers(self) -> Iterator[None]:
         try:

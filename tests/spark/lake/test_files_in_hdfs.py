@@ -118,7 +118,7 @@ def test_a_table_there_is_put_in_order_and_rid_of_old_versions_by_spark(spark, r
     for start in range(0, 20, 2):
         rows = spark.range(start, start + 2, 1, 1)
         rows.write.format("delta").mode("append").save(path)
-    job, times = SparkUpkeep(spark, Committer(1), "ingest/p///upkeep"), VacuumTimes(root)
+    job, times = SparkUpkeep(spark, Committer(1), "ingest/p///upkeep", root), VacuumTimes(root)
     assert job.compact(path, 10, said.append)
     assert not job.compact(path, 11, said.append), "not so soon again"
     assert not job.vacuum(path, 0, times, said.append), "nothing of a table that is new is old"

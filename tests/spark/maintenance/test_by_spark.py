@@ -9,11 +9,12 @@ from ingest.lake.delta import file_statistics
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
-from ingest.maintenance import by_spark, schedule, small_files, vacuum_times
+from ingest.maintenance import by_spark, small_files, vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.names import upkeep_app_id
 from ingest.schema import evolution
+from ingest.start import power_cut
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
@@ -58,6 +59,20 @@ def upkeep_of(lake, what):
     return [one for report in lake.seen for one in report.upkeep if one.what == what]
 
 
+def mapped(lake, table, batches):
+    """The same of a table whose columns are mapped, so that its files lie in folders."""
+    lake.follow(table.source)
+    table.rename_column("w", "width")
+    for number in range(1, batches):
+        table.insert(id=number, v=number, z=-0.0, width="0.00000000001")
+        lake.follow(table.source)
+    return Path(lake.pipeline.path(table.name))
+
+
+def data_files(path):
+    return {one.name for one in path.rglob("*.parquet") if "_delta_log" not in one.parts}
+
+
 def live(path):
     held = DeltaTable(path)
     return {Path(file).name for file in held.file_uris()}
@@ -76,10 +91,21 @@ def misread(spark, path):
     ]
 
 
-def test_files_are_put_together_between_batches_and_no_row_changes(spark, lake, table, monkeypatch):
-    monkeypatch.setattr(
-        schedule, "is_local", lambda _: False
-    )  # as where a commit is lasting at once
+def behind_optimize(spark, lake, path, monkeypatch, dies_at):
+    """A job that dies when its OPTIMIZE is committed, and not yet on the disk."""
+    job = SparkUpkeep(spark, Committer(1), APP, str(lake.path))
+    job._looked[str(path)] = 0
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*dies_at, dies)
+        with pytest.raises(KeyboardInterrupt):
+            job.compact(str(path), 10_000, lambda _: None)
+
+
+def test_files_are_put_together_between_batches_and_no_row_changes(spark, lake, table):
     path = widened(lake, table, 9)
     (done, *_) = upkeep_of(lake, "ordered")
     assert done.path == str(path)
@@ -99,52 +125,73 @@ def test_a_job_that_dies_behind_optimize_leaves_to_the_next_one_what_it_has_not_
 ):
     monkeypatch.setattr(by_spark, "LOOK_EVERY", 1_000)
     path = widened(lake, table, 6)
-    job = SparkUpkeep(spark, Committer(1), APP)
-    job._looked[str(path)] = 0
-
-    def dies(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(SparkUpkeep, "_put_right", dies)
-        with pytest.raises(KeyboardInterrupt):
-            job.compact(str(path), 10_000, lambda _: None)
+    behind_optimize(spark, lake, path, monkeypatch, (SparkUpkeep, "_put_right"))
     assert misread(spark, path) != []
-    assert SparkUpkeep(spark, Committer(2), APP).compact(str(path), 1, lambda _: None)
+    assert SparkUpkeep(spark, Committer(2), APP, str(lake.path)).compact(
+        str(path), 1, lambda _: None
+    )
     assert misread(spark, path) == []
     assert_rows(lake.table(table).drop("_ingest"), table.rows)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("made", [widened, mapped])
 def test_old_versions_go_once_they_are_old_enough_and_the_newest_stays(
-    spark, lake, table, monkeypatch
+    spark, lake, table, monkeypatch, made
 ):
     monkeypatch.setattr(vacuum_times, "_AT_MOST_EVERY", 0.0)
-    path = widened(lake, table, 6)
+    path = made(lake, table, 6)
     table.update(1, v=7)
     lake.follow(table.source)
-    job, said = SparkUpkeep(spark, Committer(1), APP), []
+    job, said = SparkUpkeep(spark, Committer(1), APP, str(lake.path)), []
     times = VacuumTimes(str(lake.path / "other"))
     assert not job.vacuum(str(path), 0, times, said.append), "nothing of a table that is new is old"
-    there = {one.name for one in path.glob("*.parquet")}
-    assert live(path) < there
+    assert live(path) < data_files(path)
     assert job.vacuum(str(path), 0, times, said.append)
-    assert {one.name for one in path.glob("*.parquet")} == live(path)
+    assert data_files(path) == live(path)
     assert "files of old versions removed" in str(said[0])
     assert (
         SparkTable(spark, str(path)).property_of("delta.logRetentionDuration") == "interval 0 hours"
     )
     assert_rows(lake.table(table).drop("_ingest"), table.rows)
-    table.insert(id=50, v=1, z=0.5, w="1")
+    table.update(2, v=8)
+    lake.follow(table.source)
+    assert_rows(lake.table(table).drop("_ingest"), table.rows)
+
+
+def test_a_power_cut_behind_optimize_is_taken_back_and_no_row_is_lost(
+    spark, lake, table, monkeypatch
+):
+    monkeypatch.setattr(by_spark, "LOOK_EVERY", 1_000)
+    path = widened(lake, table, 6)
+    before, version = live(path), DeltaTable(path).version()
+    behind_optimize(spark, lake, path, monkeypatch, (Committer, "to_publish"))
+    assert DeltaTable(path).version() > version
+    lake.close()
+    for name in live(path) - before:  # in part, as a disk may have it that was not told to sync
+        file = path / name
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    (said,) = power_cut.take_back(lake.pipeline, [table.name])
+    assert said.startswith("d/t version")
+    assert (DeltaTable(path).version(), live(path)) == (version, before)
+    assert power_cut.take_back(lake.pipeline, [table.name]) == []
+    lake.start()
+    assert_rows(lake.table(table).drop("_ingest"), table.rows)
+    table.insert(id=60, v=2**40, z=0.0, w="1")
     lake.follow(table.source)
     assert_rows(lake.table(table).drop("_ingest"), table.rows)
 
 
 @pytest.mark.long
-def test_on_this_machine_s_disk_spark_puts_nothing_together(lake, table):
-    path = widened(lake, table, 9)
-    assert upkeep_of(lake, "ordered") == []
-    assert len(live(path)) > 6
+def test_what_a_kill_has_left_of_optimize_stays(spark, lake, table, monkeypatch):
+    monkeypatch.setattr(by_spark, "LOOK_EVERY", 1_000)
+    path = widened(lake, table, 6)
+    behind_optimize(spark, lake, path, monkeypatch, (Committer, "to_publish"))
+    version = DeltaTable(path).version()
+    job = SparkUpkeep(spark, Committer(2), APP, str(lake.path))
+    assert job.compact(str(path), 1, lambda _: None)
+    assert power_cut.take_back(lake.pipeline, [table.name]) == []
+    assert DeltaTable(path).version() == version
 
 
 @pytest.mark.long
@@ -160,7 +207,7 @@ def test_who_has_lost_the_lease_moves_and_removes_nothing(
     def lost():
         raise LeaseLostError("another")
 
-    job = SparkUpkeep(spark, Committer(1, lost), APP)
+    job = SparkUpkeep(spark, Committer(1, lost), APP, str(lake.path))
     times = VacuumTimes(str(tmp_path / "other"))
     monkeypatch.setattr(vacuum_times, "_AT_MOST_EVERY", 0.0)
     times.note(str(path))
@@ -171,9 +218,9 @@ def test_who_has_lost_the_lease_moves_and_removes_nothing(
     assert sorted(path.rglob("*")) == before
     # Suspended from when Spark has named the files until another one has the lease.
     asked = iter([lambda: None, lost])
-    job = SparkUpkeep(spark, Committer(1, lambda: next(asked)()), APP)
-    files = {one.name for one in path.glob("*.parquet")}
+    job = SparkUpkeep(spark, Committer(1, lambda: next(asked)()), APP, str(lake.path))
+    files = data_files(path)
     with pytest.raises(LeaseLostError):
         job.vacuum(str(path), 0, times, lambda _: None)
-    assert {one.name for one in path.glob("*.parquet")} == files
+    assert data_files(path) == files
     assert live(path) < files, "there was something to be removed"
