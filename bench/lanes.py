@@ -70,17 +70,22 @@ def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> dict[int, 
         print(f"the snapshot into the lake of {who} …", flush=True)
         drain(stack, folder / who, who, tables, 0)
     # A job has taken some more by the time that it has stopped.
-    count = 2 * (given.batches + WARM) * sum(given.sizes) + given.most
-    print(f"filling Kafka: {count:,} changes …", flush=True)
-    change(stack, tables, given.rows, count, 10)
+    count = 3 * (given.batches + WARM) * sum(given.sizes)
     first = folder / "first"
-    drain(stack, first, "ingest", tables, 0)  # once that is done, all of it is in Kafka
+
+    def more(count: int, after: int) -> None:
+        print(f"filling Kafka: {count:,} changes …", flush=True)
+        change(stack, tables, given.rows, count, 10, after=after)
+        drain(stack, first, "ingest", tables, 0)  # once that is done, all of it is in Kafka
+
+    more(count, 0)
     found: dict[int, Took] = {}
     for size in given.sizes:
         found[size] = {
             who: _warm(stack, folder / who, WAYS[who], size, given.batches) for who in LANES
         }
         print(f"{size:,}: {found[size]}", flush=True)
+    more(given.most, count)
     wanted = {table: source_rows(stack, table) for table in tables}
     found[given.most] = _rests(stack, folder, tables, given.rounds, wanted)
     return found

@@ -102,9 +102,16 @@ class Pipeline(Settings):
 
     def logs(self, table: TableId) -> bool:
         """Whether a table has a change log."""
-        said = [s.targets for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+        said = [one.targets for one in self._said_of(table)]
         last = next((one for one in reversed(said) if one is not None), self.defaults.targets)
         return "change_log" in last
+
+    def change_log_days(self, table: TableId) -> int:
+        """How many whole days changes stay in a table's change log; 0: for ever."""
+        said = [one.change_log_days for one in self._said_of(table)]
+        return next(
+            (one for one in reversed(said) if one is not None), self.defaults.change_log_days
+        )
 
     def target(self, table: TableId, *, keyed: bool) -> Target:
         """What a table is kept as. ``keyed``: it has a key."""
@@ -115,11 +122,15 @@ class Pipeline(Settings):
         return registry.unfit(self._of_target(table), keyed=keyed)
 
     def _of_target(self, table: TableId) -> Said:
-        return [s.of_target for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+        return [one.of_target for one in self._said_of(table)]
+
+    def _said_of(self, table: TableId) -> list[Table]:
+        """What the file says of it, pattern by pattern."""
+        return [s for p, s in self.tables.items() if parse_pattern(p).matches(table)]
 
     def rules(self, table: TableId) -> Rules:
         """What is done about DDL of a table."""
-        of = [s for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+        of = self._said_of(table)
         acts = next((one.ddl.acts() for one in reversed(of) if one.ddl), {})
         approved = [Position.parse(one.approved) for one in of if one.approved]
         return Rules(acts, max(approved, default=None))

@@ -71,6 +71,9 @@ class Defaults(Settings):
     targets: tuple[Written, ...] = Field(
         ("mirror",), description="What is written, as below `tables`."
     )
+    change_log_days: int = Field(
+        0, ge=0, description="How long changes stay in change logs, as below `tables`."
+    )
 
     @field_validator("targets")
     @classmethod
@@ -92,6 +95,12 @@ class _AnyTarget(Settings):
         None,
         description="What is written: `mirror`, the table's copy; `change_log`, each of its changes once, in a table that is only "
         "appended to, beside the copy. Where several patterns match a table, the last one with `targets` counts.",
+    )
+    change_log_days: int | None = Field(
+        None,
+        ge=0,
+        description="How many whole days (UTC) the changes in a change log stay; 0: for ever. Where several patterns match a table, the last "
+        "one with `change_log_days` counts.",
     )
     approved: str | None = Field(
         None,

@@ -175,6 +175,8 @@ def _change_log(
 ) -> DataFrame:
     log, columns = _found(session, pipeline, given)
     reader = session.readStream if streams else session.read
+    if streams:  # old days that go (`change_log_days`) are no change
+        reader = reader.option("ignoreDeletes", "true")
     if streams and given.starting == "latest":
         reader = reader.option("startingVersion", "latest")
     if streams and given.at_once:

@@ -6,10 +6,11 @@ of the real table takes the ones out and the others in: the very next version, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
 from arro3.core import RecordBatch, Table
+from arro3.core.types import ArrowStreamExportable
 from deltalake import DeltaTable, QueryBuilder
 
 from ingest.lake.delta import delta_log, parquet_footers
@@ -52,23 +53,40 @@ def compact(direct: DeltaRsTable, rewrite: Rewrite, key: Sequence[str]) -> bool:
     gone = [one for one in live if one is not None]
     if len(gone) < len(live):
         return False
+    return written_anew(
+        direct, gone, lambda table: _sorted(table, rewrite, key), rewrite.rows, "[]"
+    )
+
+
+def written_anew(
+    direct: DeltaRsTable,
+    gone: Sequence[LiveFile],
+    parts: Callable[[DeltaTable], Iterable[ArrowStreamExportable]],
+    rows: int,
+    predicate: str,
+) -> bool:
+    """Files of a table as others, one for each part of their rows, which are so many in all. ``predicate``: what the commit says of which rows
+    those were. False when somebody else has committed meanwhile; raises ``OSError`` where a row would be lost.
+    """
     with direct.scratch(gone) as work:
-        for part in _sorted(work.as_it_was(), rewrite, key):
+        for part in parts(work.as_it_was()):
             write_new(work, part)
         now = delta_log.now_ms()
         added = [action["add"] for action in work.done(now)[1] if "add" in action]
         held = sum(LiveFile(add).rows or 0 for add in added)
-        if held != rewrite.rows:  # by the files' own statistics
-            raise OSError(f"{rewrite.rows:,} rows became {held:,}; nothing was changed")
+        if held != rows:  # by the files' own statistics
+            raise OSError(f"{rows:,} rows became {held:,}; nothing was changed")
         reached("files_rewritten", 0, direct.path)
-        return work.commit(_swap(gone, added, now))
+        return work.commit(_swap(gone, added, now, predicate))
 
 
-def _swap(gone: Sequence[LiveFile], added: Sequence[Action], now_ms: int) -> list[Action]:
+def _swap(
+    gone: Sequence[LiveFile], added: Sequence[Action], now_ms: int, predicate: str
+) -> list[Action]:
     """The commit. Pure."""
     info: Action = {"timestamp": now_ms, "operation": "OPTIMIZE"}
     return [
-        {"commitInfo": {**info, "operationParameters": {"predicate": "[]"}}},
+        {"commitInfo": {**info, "operationParameters": {"predicate": predicate}}},
         *(one.removed(now_ms, data_change=False) for one in gone),
         *({"add": {**add, "dataChange": False}} for add in added),
     ]

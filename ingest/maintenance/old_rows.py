@@ -20,7 +20,7 @@ from ingest.lake.delta.delta_sql import queried
 
 @dataclass(frozen=True)
 class Unneeded:
-    """Files of the manifest. ``below``: the first batch whose row stays."""
+    """Files of a table whose rows have the numbers of batches. ``below``: the first batch of which all stays."""
 
     files: tuple[LiveFile, ...]
     below: int

@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -28,7 +29,7 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.server_failure import is_away
-from ingest.maintenance import old_rows, vacuum_times
+from ingest.maintenance import old_changes, old_rows, vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.compaction import compact, files, unpacked
 from ingest.maintenance.file_layout import Look, Written, choose, unpacked_within
@@ -44,6 +45,7 @@ from ingest.model.names import (
     scratch_path,
     upkeep_app_id,
 )
+from ingest.model.topics import TableId
 from ingest.schema.change_log import LOG_PROPERTY
 
 Duty = tuple[str, str, Callable[[], bool]]
@@ -88,13 +90,15 @@ class _Known:
     rows: int = 0
     look: Look = field(default_factory=Look)
     cut_at: int | None = None
+    days_dropped: date | None = None
+    """The day on which old days of it were looked for last, and none was left."""
 
 
 @dataclass
 class Maintenance:
     """Of the tables of one lake: those that delta-rs writes, and by Spark the others. ``hours``: how long versions stay readable; ``versions``: how
     many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
-    id of a change log, the lowest version that a flow has still to read.
+    id of a change log, the lowest version that a flow has still to read. ``days``: by table, how many its change log keeps; 0: all.
     """
 
     lake: str
@@ -104,6 +108,7 @@ class Maintenance:
     pipeline: str
     unread: Callable[[str, str], int | None] = lambda *_: None
     by_spark: SparkUpkeep | None = None
+    days: Callable[[TableId], int] = lambda _: 0
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
@@ -122,7 +127,8 @@ class Maintenance:
         hours, versions = lake.history_hours, lake.history_versions
         upkeep = upkeep_app_id(pipeline.name)
         by_spark = SparkUpkeep(session, committer, upkeep, lake.path) if session else None
-        return cls(lake.path, hours, versions, committer, pipeline.name, unread, by_spark)
+        days = pipeline.change_log_days
+        return cls(lake.path, hours, versions, committer, pipeline.name, unread, by_spark, days)
 
     def done(self) -> tuple[Upkeep, ...]:
         """What was done since this was asked last."""
@@ -167,6 +173,7 @@ class Maintenance:
         for direct in tables:
             yield direct.path, "put in order", partial(self._compact, direct)
             yield direct.path, "rid of old rows", partial(self._forget, direct)
+            yield direct.path, "rid of old changes", partial(self._drop_days, direct)
             yield direct.path, "rid of old versions", partial(self._vacuum, direct)
             yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
         if self.by_spark is None:
@@ -243,12 +250,43 @@ class Maintenance:
         if gone is None:
             return False
         self.committer.refuse_lost()
-        marker = Marker(self.committer.term, gone.below, 1)
-        with direct.identified(upkeep_app_id(self.pipeline), marker.version, ""):
-            rows = old_rows.remove(direct, gone)
+        rows = self._removed(direct, gone)
         detail = f"{rows:,} rows of batches before {gone.below:,} removed"
         self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(gone.files)))
         return True
+
+    def _drop_days(self, direct: DeltaRsTable) -> bool:
+        """Of a change log: changes of days that the pipeline file does not keep. Each day once."""
+        of = direct.state.configuration.get(LOG_PROPERTY)
+        days = self.days(TableId.parse(of)) if of else 0
+        today = datetime.now(timezone.utc).date()
+        known = self._tables[direct.path]
+        if not days or known.days_dropped == today:
+            return False
+        first = old_changes.first_kept(today, days)
+        old = old_changes.old(direct, first)
+        if old is None:
+            known.days_dropped = today
+            return False
+        self.committer.refuse_lost()
+        if old.mixed:
+            return old_changes.split(
+                direct, old
+            )  # what is in files of its own then goes by the next look
+        said = old_changes.begins(old, first)
+        changed = {"configuration": {**direct.state.configuration, **said}}
+        direct.describe(changed, "SET TBLPROPERTIES", {"properties": json.dumps(said)})
+        rows = self._removed(direct, old.gone)
+        known.days_dropped = today
+        detail = f"{rows:,} changes before {first} removed"
+        self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(old.gone.files)))
+        return True
+
+    def _removed(self, direct: DeltaRsTable, gone: old_rows.Unneeded) -> int:
+        """How many rows were."""
+        marker = Marker(self.committer.term, gone.below, 1)
+        with direct.identified(upkeep_app_id(self.pipeline), marker.version, ""):
+            return old_rows.remove(direct, gone)
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""

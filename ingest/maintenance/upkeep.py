@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Upkeep:
-    """``path``: of the table; ``what``: files sorted or put together, old versions removed, old rows of the manifest removed, or
+    """``path``: of the table; ``what``: files sorted or put together, old versions removed, old rows of the manifest or a change log removed, or
     none of these, as it failed.
 
     ``detail``: for a person; where it failed it holds the failure's own words. ``files``: how many were written anew or

@@ -150,7 +150,7 @@ class Role(Enum):
     UPGRADE = "upgrade"
     """What an earlier version of ours has left in a table, brought over."""
     UPKEEP = "upkeep"
-    """Rows of the manifest that nobody needs any more, removed."""
+    """Rows of the manifest, or of a change log, that nobody needs any more, removed."""
     FLOW = "flow"
     """A batch of a flow, in one of its tables. Its app ids have a lease of their own, and whoever takes that over fences them."""
     LATE = "flow-late"
@@ -183,13 +183,14 @@ def upgrade_app_id(pipeline: str, table: str, version: int) -> str:
 
 
 def upkeep_app_id(pipeline: str) -> str:
-    """For what is removed from the manifest."""
+    """For what is removed from the manifest, and from change logs."""
     return app_id(pipeline, "", INTERNAL_FOLDER, Role.UPKEEP)
 
 
 def log_app_ids(pipeline: str, checkpoint_ids: Iterable[str], table: str) -> set[str]:
     """Every app id under which a job may commit to a table's change log."""
-    return {app_id(pipeline, one, table, Role.CHANGE_LOG) for one in checkpoint_ids}
+    found = {app_id(pipeline, one, table, Role.CHANGE_LOG) for one in checkpoint_ids}
+    return {*found, upkeep_app_id(pipeline)}
 
 
 def app_ids(

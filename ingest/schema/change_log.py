@@ -60,6 +60,9 @@ LOG_PROPERTY = "ingest.change_log"
 COLUMNS_PROPERTY = "ingest.change_log.columns"
 """Of a change log: today's columns, each with its field, as JSON."""
 
+BEGINS_PROPERTY = "ingest.change_log.begins"
+"""Of a change log of which old days were removed: the first ``batch`` that it has whole, and the ``day`` (UTC) of which all changes stay, as JSON."""
+
 _COLUMN, _FOLLOWS, _SINCE = "ingest.column", "ingest.follows", "ingest.since"
 
 

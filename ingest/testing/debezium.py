@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 from ingest.model.position import Position
@@ -34,6 +35,12 @@ class Record:
     run: str = "run"
 
 
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)
+"""When changes are committed of which nothing else is said."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
 def change_record(
     topic: str,
     op: Operation,
@@ -45,12 +52,16 @@ def change_record(
     gtid: str | None = None,
     partition: int = 0,
     run: str = "run",
+    committed_at: datetime = NEW_YEAR,
 ) -> Record:
     """One change of one row. ``topic``: ``pipeline.database.table``. ``key``, ``before``, ``after``: column name to
-    the value as Debezium's JSON has it. A change of a key is two records at one place: a delete and an insert.
+    the value as Debezium's JSON has it. ``committed_at``: with its zone. A change of a key is two records at one place: a delete and an insert.
     """
-    read = op == "r"
+    read, us = op == "r", (committed_at - _EPOCH) // timedelta(microseconds=1)
     source = {
+        "ts_ms": us // 1_000,
+        "ts_us": us,
+        "ts_ns": us * 1_000,
         "db": topic.split(".")[1],
         "table": topic.rpartition(".")[2],
         "file": binlog_file(at),

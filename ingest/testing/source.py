@@ -14,6 +14,7 @@ from ingest.sample.values import Value, null
 from ingest.schema.mysql_types import Column
 from ingest.testing.column_value import column_value
 from ingest.testing.debezium import (
+    NEW_YEAR,
     Operation,
     Record,
     change_record,
@@ -33,6 +34,8 @@ class Source:
         self.name = name
         self.log: list[Record] = []
         """Everything so far, in order: of tables' topics, and of the schema-change topic."""
+        self.now = NEW_YEAR
+        """When MySQL commits the statements that follow; set it, with its zone, to have them at another time."""
         self._at = Position(0, 1, 4)
         self._transaction = 0
         self._in_transaction = False
@@ -277,6 +280,7 @@ class Table:
                 before=_json(before, read),
                 after=_json(after, read),
                 gtid=None if read else self.source._gtid,
+                committed_at=self.source.now,
             )
         )
 

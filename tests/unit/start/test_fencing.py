@@ -36,7 +36,7 @@ def test_every_role_of_a_commit_is_fenced_where_its_commits_are_made():
     every = [*found.values(), logs]
     of_flows = {Role.FLOW.value, Role.LATE.value}  # by who takes over a flow's own lease
     assert {role for ids in every for role in roles(ids)} | of_flows == {one.value for one in Role}
-    assert roles(logs) == {"change-log"}
+    assert roles(logs) == {"change-log", "upkeep"}
     assert roles(found["d.t"]) == {"mirror", "upgrade"}
     assert roles(found["_ingest/manifest"]) == {"manifest", "upgrade", "upkeep"}
     assert roles(found["_ingest/quarantine"]) == {"quarantine", "mirror-absent", "upgrade"}
