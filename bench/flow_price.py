@@ -4,7 +4,8 @@ joins each change with another table and writes it to MySQL, and with ones that 
     python -m bench.flow_price [--sides alone windowed throws away] [--rounds 3] [--warm 40] [--seconds 25]
 
 Each side has a lake of its own and follows the same topics; one job runs at a time, in turns. The windowed flow counts one table's changes by the
-minute, every ten seconds. ``throws`` has a function that fails in Spark's tasks; ``away`` a sink that nobody answers at.
+minute, every ten seconds. ``throws`` has a function that fails in Spark's tasks; ``hungry`` one that asks for as much as Java's whole heap; the sink of
+``away`` is away all the time (``--seconds 600``: for ten minutes each round), and in the end it comes back, and the flow brings there whatever it has missed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import yaml
+from deltalake import DeltaTable
 
 from bench import result_file
 from bench.drains import drain, fill, pipeline, refuse_different, source_rows
@@ -52,13 +54,15 @@ FLOWS: dict[str, dict[str, Any]] = {
         ],
         "trigger": "10 seconds",
     },
-    "away": {"inputs": {"t": READS}, "sinks": [{"files": "/proc/nobody/out"}]},
+    "hungry": {"inputs": {"t": READS}, "sinks": [{"delta": "flows/out"}]},
+    "away": {"inputs": {"t": READS}, "sinks": [{"files": "{lake}/mounted/out", "format": "json"}]},
 }
 JOINED = """SELECT after.id id, other.id other_id, operation, position FROM t JOIN other ON other.id = after.id
 WHERE operation IN ('insert', 'update')"""
 TEXTS = {
     "windowed": COUNTED,
     "throws": FAILS,
+    "hungry": "SELECT right(repeat(operation, 340000000), 3) x FROM t",
     "away": "SELECT operation FROM t",
     "joined": JOINED,
 }
@@ -79,7 +83,9 @@ def job(stack: Stack, lake: Path, side: str) -> Iterator[None]:
         url, secret = f"mysql://root@127.0.0.1:{mysql.port}/results", str(mysql.secret("root"))
         content["connections"] = {"results": {"url": url, "password": {"file": secret}}}
         content["flows"] = {side: {"sql": str(lake / "flow.sql"), **FLOWS[side]}}
-    file.write_text(yaml.safe_dump(content))
+    file.write_text(yaml.safe_dump(content).replace("{lake}", str(lake)))
+    if side == "away":
+        (lake / "mounted").touch()  # a file where its folder should be
     command = [sys.executable, "-m", "ingest", "run", str(file), "--log", str(lake / "spark.log")]
     environment = {**os.environ, "INGEST_HOME": str(stack.home)}
     with (lake / "job.log").open("ab") as output:
@@ -98,6 +104,24 @@ def job(stack: Stack, lake: Path, side: str) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(120)
+
+
+def comes_back(lake: Path) -> None:
+    """The sink that was away is there. Waits until it has each change of the log once; exits where it gets more."""
+    log = lake / "d" / "t000__changes"
+    (lake / "mounted").unlink()
+    began, found, wanted = time.monotonic(), -1, 0
+    while found < wanted:
+        time.sleep(1)
+        wanted = int(DeltaTable(log).count())
+        parts = (lake / "mounted" / "out").glob("part-*.json")
+        found = sum(len(one.read_text().splitlines()) for one in parts)
+        if time.monotonic() - began > 300:
+            sys.exit(f"{found:,} of {wanted:,} rows after five minutes")
+    if found > wanted:
+        sys.exit(f"{found:,} rows, of {wanted:,} changes")
+    took = time.monotonic() - began
+    print(f"  its sink is there again: all {wanted:,} changes once, after {took:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -128,6 +152,8 @@ def main() -> None:
                     traffic = Traffic(stack, folder / side, written, writes)
                     traffic.window(pace, given.warm)
                     took[side].append(traffic.window(pace, given.seconds).age(0.5))
+                    if side == "away" and number == given.rounds - 1:
+                        comes_back(folder / side)
                 print(f"round {number}: {side:<9}{took[side][-1]:.2f} s", flush=True)
         wanted = {name: source_rows(stack, name) for name in names}
         for side in given.sides:

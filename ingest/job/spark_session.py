@@ -108,6 +108,11 @@ FLOWS = {
 a second leaves in a state store is cleared away before it comes to hundreds of files.
 """
 
+OUTLASTS_A_FULL_HEAP = {"spark.executor.killOnFatalError.depth": "0"}
+"""Where a flow shares Java's heap with the mirrors, what does not fit fails the task that asked for it. Else Spark ends the whole process, as
+on a cluster it is right to end an executor: 52 is its exit code for that (SPARK-39146).
+"""
+
 _LATER = " ".join(
     f"-XX:Tier4{name}={10 * usual}"
     for name, usual in (
@@ -206,6 +211,8 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     """
     local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
     flows = FLOWS if pipeline.flows else {}
+    if flows and pipeline.spark.master.startswith("local"):
+        flows = {**flows, **OUTLASTS_A_FULL_HEAP}
     store = object_store.spark_settings(pipeline.lake)
     hidden = {REDACTION: client_settings.HIDDEN} if pipeline.kafka.security else {}
     away = cluster.settings(pipeline.spark)

@@ -80,13 +80,16 @@ def is_everybodys(failure: BaseException) -> bool:
     return any(word in text for text in said for word in _OF_ALL) or is_away(failure)
 
 
+FULL_HEAP = "java.lang.OutOfMemoryError"
+"""In texts of Spark's failures."""
+
 _OF_ALL = (
     "org.apache.kafka",
     "InterruptedException",
     CANCELLED,
     "SparkContext was shut down",
     "stopped SparkContext",
-    "OutOfMemoryError",
+    FULL_HEAP,
     "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
     "Checkpoint block",
     "ExecutorLostFailure",
@@ -191,6 +194,15 @@ def _translated(failure: Exception, log: Path) -> IngestError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     table = table_of(failure)
     where = f" at {table}" if table else ""
+    if FULL_HEAP in text:
+        return IngestError(
+            "E-SPARK-MEMORY",
+            f"Java's memory did not suffice{where}.",
+            means="The batch in hand was not published; its changes stay in Kafka.",
+            remedy="raise `spark.driver_memory`, or lower `spark.max_megabytes_per_batch`, and run again; where a flow took the memory "
+            f"(`ingest flow list`), run that one elsewhere by `ingest flow run`. {written(failure, log)} has all of it.",
+            exit_code=Exit.FAILED,
+        )
     named = [line for line in lines if re.search(r"(Exception|Error): |^\[[A-Z_]+\]", line)]
     return IngestError(
         "E-STREAM-FAILED",

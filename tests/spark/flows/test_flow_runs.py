@@ -1,6 +1,8 @@
 """A flow as it runs for long: alone in its trouble, one process at a time, behind the log that it reads."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -122,6 +124,18 @@ def test_a_flow_in_trouble_stops_alone_and_ends_equal_once_that_is_over(spark, t
     assert [row["word"] for row in other.rows()] == ["OWL"]
     if not killed:
         assert sorted(row.word for row in spark.read.json(str(out)).collect()) == ["BAD", "CAT"]
+
+
+@pytest.mark.long
+def test_a_flow_that_fills_java_s_heap_fails_alone_and_ends_equal_once_it_asks_for_less(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.flows.hungry", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "both are equal"), done.stderr[-3000:]
 
 
 def test_a_second_process_does_not_run_what_one_runs_already(spark, tmp_path):
