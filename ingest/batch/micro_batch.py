@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +32,7 @@ from ingest.batch.topic_end import Awaited
 from ingest.changes.batch_facts import regression
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
+from ingest.flows.unread import first_unread
 from ingest.kafka.ports import Binlog, Log, Schemas
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.engines import collected_changes
@@ -99,7 +101,9 @@ class Batches:
         self._reader = Reader(job)
         self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
-        self._maintenance = Maintenance.of(pipeline, committer, session)
+        self._maintenance = Maintenance.of(
+            pipeline, committer, session, unread=partial(first_unread, pipeline)
+        )
         self._settling = Settling(
             self,
             self._applier,

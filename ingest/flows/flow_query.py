@@ -1,8 +1,8 @@
 """A flow as a streaming query: started from its checkpoint, and what one batch of it does.
 
 A batch: Spark reads its inputs and moves its state; what came late is kept; the result goes to each sink. All of it is written under
-the batch's number, so a batch that comes again after a kill, whichever of these had been written, adds nothing twice. Spark
-notes the batch as done behind that.
+the batch's number, so a batch that comes again after a kill, whichever of these had been written, adds nothing twice. Behind it
+its Delta tables are kept in order. Spark notes the batch as done behind that.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ingest.flows.cut import Cut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import FlowFunction, load
 from ingest.flows.flow_record import FlowRecord
+from ingest.flows.flow_upkeep import FlowUpkeep
 from ingest.flows.joined_tables import JoinedTables
 from ingest.flows.sinks import Batch, Sinks
 from ingest.flows.totals_flow import TotalsFlow, not_audited
@@ -70,6 +71,7 @@ class FlowQuery:
 
     def __post_init__(self) -> None:
         self.joined = JoinedTables(self.folder, self.flow)
+        self._upkeep = FlowUpkeep(self.folder.pipeline, self.folder.name, self.committer)
 
     @property
     def name(self) -> str:
@@ -225,6 +227,10 @@ class FlowQuery:
         self.busy = True
         try:
             self._apply(sinks, rows, number)
+            tables = [sinks.path(sink) for sink in self.flow.sinks if sink.delta]
+            for done in self._upkeep.behind_batch(self.session, tables):
+                if done.what == "failed":
+                    self.say(f"flow {self.folder.name}: {done}")
         except Exception as failure:
             self.failure = self.failure or failure
             raise

@@ -23,7 +23,6 @@ from pyspark.sql import SparkSession
 
 from ingest.arrow import freed_memory
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows.unread import first_unread
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
@@ -98,7 +97,7 @@ class _Known:
 class Maintenance:
     """Of the tables of one lake: those that delta-rs writes, and by Spark the others. ``hours``: how long versions stay readable; ``versions``: how
     many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
-    id of a change log, the lowest version that a flow has still to read. ``days``: by table, how many its change log keeps; 0: all.
+    id of a change log, the lowest version that a flow has still to read. ``days``: by table, how many its change log keeps; 0: all. ``flow``: whose tables they are; empty for mirrors and logs.
     """
 
     lake: str
@@ -109,6 +108,7 @@ class Maintenance:
     unread: Callable[[str, str], int | None] = lambda *_: None
     by_spark: SparkUpkeep | None = None
     days: Callable[[TableId], int] = lambda _: 0
+    flow: str = ""
     _tables: defaultdict[str, _Known] = field(default_factory=lambda: defaultdict(_Known))
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
@@ -120,10 +120,15 @@ class Maintenance:
 
     @classmethod
     def of(
-        cls, pipeline: Pipeline, committer: Committer, session: SparkSession | None = None
+        cls,
+        pipeline: Pipeline,
+        committer: Committer,
+        session: SparkSession | None = None,
+        *,
+        unread: Callable[[str, str], int | None],
     ) -> Maintenance:
         """As the pipeline file says. ``session``: for tables that delta-rs does not write; None: none of these is looked after."""
-        lake, unread = pipeline.lake, partial(first_unread, pipeline)
+        lake = pipeline.lake
         hours, versions = lake.history_hours, lake.history_versions
         upkeep = upkeep_app_id(pipeline.name)
         by_spark = SparkUpkeep(session, committer, upkeep, lake.path) if session else None
@@ -194,7 +199,7 @@ class Maintenance:
         """Remove what jobs before this one have left in the scratch that were killed in the middle of a commit."""
         scratch = local_folder(scratch_path(self.lake))
         there = list(scratch.iterdir()) if scratch is not None and scratch.is_dir() else []
-        left = [one for one in there if is_left_over(one.name, self.committer.term)]
+        left = [one for one in there if is_left_over(one.name, self.committer.term, self.flow)]
         if left:
             self.committer.refuse_lost()
         for one in left:
@@ -326,4 +331,4 @@ class Maintenance:
 
     @cached_property
     def _times(self) -> VacuumTimes:
-        return VacuumTimes(self.lake)
+        return VacuumTimes(self.lake, self.flow)

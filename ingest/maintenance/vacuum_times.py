@@ -6,14 +6,13 @@ import json
 import time
 from collections.abc import Callable
 from functools import cached_property
+from urllib.parse import quote
 
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.names import maintenance_path
 
 _PER_HOURS, _AT_MOST_EVERY = 24, 600.0
 """Old versions are looked for so many times while one stays readable, but so many seconds apart at least."""
-
-_FILE = "vacuumed.json"
 
 
 def every(hours: int) -> float:
@@ -22,10 +21,11 @@ def every(hours: int) -> float:
 
 
 class VacuumTimes:
-    """Of one lake."""
+    """Of one lake. ``of``: who keeps them, where that is not the job of the mirrors: each writes a file of its own."""
 
-    def __init__(self, lake: str) -> None:
+    def __init__(self, lake: str, of: str = "") -> None:
         self._lake = lake
+        self._file = f"vacuumed-{quote(of, safe='')}.json" if of else "vacuumed.json"
 
     def when_due(
         self, path: str, hours: int, refuse_lost: Callable[[], None], vacuum: Callable[[], object]
@@ -45,7 +45,7 @@ class VacuumTimes:
     def note(self, path: str) -> None:
         """It was looked at now."""
         self._known[path] = time.time()
-        self._files.write(_FILE, json.dumps(self._known))
+        self._files.write(self._file, json.dumps(self._known))
 
     def _since(self, path: str) -> float:
         now = time.time()
@@ -58,5 +58,5 @@ class VacuumTimes:
     @cached_property
     def _known(self) -> dict[str, float]:
         """By path."""
-        known: dict[str, float] = json.loads(self._files.read(_FILE) or "{}")
+        known: dict[str, float] = json.loads(self._files.read(self._file) or "{}")
         return known

@@ -122,15 +122,30 @@ def scratch_path(lake: str) -> str:
 _TERM = "term-"
 
 
-def scratch_of(lake: str, term: int) -> str:
-    """Those of one term's job, so that who sweeps what others have left does not meet them."""
-    return join(scratch_path(lake), f"{_TERM}{term}")
+def scratch_of(lake: str, term: int, flow: str = "") -> str:
+    """Those of one term's job, so that who sweeps what others have left does not meet them. ``flow``: whose terms are its own; empty for
+    the job of the mirrors.
+    """
+    return join(scratch_path(lake), f"{_scratch(flow)}{term}")
 
 
-def is_left_over(name: str, term: int) -> bool:
-    """True for what lies in the scratch's folder and is of a term before this one, or of none, as earlier versions left it."""
-    number = name.removeprefix(_TERM)
-    return name == number or not number.isdecimal() or int(number) < term
+def is_left_over(name: str, term: int, flow: str = "") -> bool:
+    """True for what lies in the scratch's folder and is of a term before this one, or of none, as earlier versions left it; but of flows
+    for each flow itself.
+    """
+    if not flow and name.startswith(_FLOW):
+        return False
+    number = name.removeprefix(_scratch(flow))
+    if name == number:
+        return not flow
+    return not number.isdecimal() or int(number) < term
+
+
+_FLOW = "flow-"
+
+
+def _scratch(flow: str) -> str:
+    return f"{_FLOW}{quote(flow, safe='')}-{_TERM}" if flow else _TERM
 
 
 class Role(Enum):

@@ -1,6 +1,6 @@
 """A flow that fills Java's heap beside another one, in a process of its own, since other tests share theirs.
 
-    python -m tests.spark.flows.hungry FOLDER
+python -m tests.spark.flows.hungry FOLDER
 """
 
 import sys

@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -155,7 +156,8 @@ def test_upkeep_of_a_log_keeps_what_the_slowest_flow_has_still_to_read(logged, s
     flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
     path = lake.pipeline.change_log_path(table.name)
     direct = within_reach(SparkTable(spark, path), str(lake.path), lake.term)
-    keeps = Maintenance.of(flow.pipeline, Committer(lake.term))
+    unread = partial(first_unread, flow.pipeline)
+    keeps = Maintenance.of(flow.pipeline, Committer(lake.term), unread=unread)
     direct.version()
     assert keeps._kept(direct) == (168, 10_000), (
         "a flow that has not begun begins with what there is"
