@@ -9,7 +9,7 @@ stream that reads the log meets a commit that only removes files, which `ignoreD
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 
@@ -22,6 +22,9 @@ from ingest.lake.delta.delta_sql import queried
 from ingest.maintenance.compaction import written_anew
 from ingest.maintenance.old_rows import Unneeded
 from ingest.schema.change_log import BEGINS_PROPERTY
+
+MOST = 128 * 2**20
+"""Bytes of files that are looked into, or cut in two, at once: in an object store they are fetched."""
 
 _TIME, _BATCH = "committed_at", "batch_id"
 
@@ -40,28 +43,91 @@ def first_kept(today: date, days: int) -> date:
 
 
 def old(direct: DeltaRsTable, first: date) -> Old | None:
-    """What came before a day (UTC); None where nothing did. Looks into files that may hold such."""
+    """What came before a day (UTC); None where nothing did, or where too much is not known of it to be told at once. Reads what files
+    do not say of themselves.
+    """
     direct.version()
     start = datetime.combine(first, time(), timezone.utc)
     live = list(direct.state.files.values())
-    doubtful, young = list[LiveFile](), list[int]()
-    for one in live:
-        if _is_young(one, start):
-            young.append(one.range(_BATCH)[0])
-        else:
-            doubtful.append(one)
-    if not doubtful:
-        return None
-    with direct.scratch(doubtful) as work:
-        at = f"to_timestamp('{start.isoformat()}')"
-        first_young = _number(work.table, f"min({_BATCH})", f"{_TIME} >= {at}")
-        stays = min([*young, *([] if first_young is None else [first_young])], default=None)
+    known = told(live, start)
+    at, stays = f"to_timestamp('{start.isoformat()}')", known.stays
+    if known.asked:
+        with direct.scratch(known.asked) as work:
+            stays = _least(stays, _number(work.table, f"min({_BATCH})", f"{_TIME} >= {at}"))
+    ends, crossing = list[int](), list[LiveFile]()
+    for one in known.whole:
+        low, high = one.range(_BATCH)
+        if stays is None or high < stays:
+            ends.append(high)
+        elif low < stays:
+            crossing.append(one)
+    last = max(ends, default=None)
+    if looked := [*known.asked, *_at_once(crossing)]:
         before = f"{_TIME} < {at}" + ("" if stays is None else f" AND {_BATCH} < {stays}")
-        last = _number(work.table, f"max({_BATCH})", before)
+        with direct.scratch(looked) as work:
+            found = _number(work.table, f"max({_BATCH})", before)
+            last = found if last is None else last if found is None else max(last, found)
     if last is None:
         return None
     gone, mixed = cut(live, last + 1)
     return Old(Unneeded(tuple(gone), last + 1), tuple(mixed)) if gone or mixed else None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a log's files say of themselves. ``stays``: a batch with a change of the days that stay, or one of which nothing is known; ``whole``: files in
+    which all is old; ``asked``: files that are to be looked into.
+    """
+
+    stays: int | None
+    whole: tuple[LiveFile, ...]
+    asked: tuple[LiveFile, ...]
+
+
+def told(files: Iterable[LiveFile], start: datetime, most: int = MOST) -> Told:
+    """Of the files of a log. ``most``: so many bytes are looked into at once, of the oldest batches. Pure."""
+    stays, whole, doubtful = None, list[LiveFile](), list[LiveFile]()
+    for one in files:
+        (low, high), (begins, ends) = one.range(_BATCH), map(_moment, one.range(_TIME))
+        nulls = one.stats.get("nullCount", {}).get(_TIME)
+        if low is None or high is None:
+            doubtful.append(one)
+        elif begins is not None and begins >= start:
+            stays = _least(stays, low)
+        elif ends is not None and ends < start and nulls == 0:
+            whole.append(one)
+        else:
+            doubtful.append(one)
+    doubtful.sort(key=_first_batch)
+    asked = _at_once(doubtful, most)
+    for one in doubtful[len(asked) :]:
+        stays = _least(stays, _first_batch(one))
+    return Told(stays, tuple(whole), tuple(asked))
+
+
+def _at_once(files: Sequence[LiveFile], most: int = MOST) -> list[LiveFile]:
+    """The first of them, as many as have so many bytes together; one at the least."""
+    taken, size = list[LiveFile](), 0
+    for one in files:
+        size += int(one.add["size"])
+        if taken and size > most:
+            break
+        taken.append(one)
+    return taken
+
+
+def _first_batch(file: LiveFile) -> int:
+    """0 where it does not say."""
+    return file.range(_BATCH)[0] or 0
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A bound of a time. They are cut to milliseconds, as a day's beginning is."""
+    return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def cut(files: Iterable[LiveFile], below: int) -> tuple[list[LiveFile], list[LiveFile]]:
@@ -75,9 +141,10 @@ def cut(files: Iterable[LiveFile], below: int) -> tuple[list[LiveFile], list[Liv
 
 
 def split(direct: DeltaRsTable, old: Old) -> bool:
-    """Cut files that hold both in two, in one commit that changes no row. False when somebody else has committed meanwhile. Raises as
+    """Cut files that hold both in two, some of them where they are large, in one commit that changes no row. False when somebody else has committed meanwhile. Raises as
     ``compaction.written_anew`` does.
     """
+    some = _at_once(old.mixed)
 
     def parts(table: DeltaTable) -> Iterator[RecordBatchReader]:
         for which in (f"{_BATCH} < {old.gone.below}", f"{_BATCH} >= {old.gone.below}"):
@@ -85,23 +152,13 @@ def split(direct: DeltaRsTable, old: Old) -> bool:
                 QueryBuilder().register("rows", table).execute(f"SELECT * FROM rows WHERE {which}")
             )
 
-    rows = sum(one.rows or 0 for one in old.mixed)
-    return written_anew(direct, old.mixed, parts, rows, f'["{_BATCH} < {old.gone.below}"]')
+    rows = sum(one.rows or 0 for one in some)
+    return written_anew(direct, some, parts, rows, f'["{_BATCH} < {old.gone.below}"]')
 
 
 def begins(old: Old, first: date) -> dict[str, str]:
     """What a log says of where it begins. Pure."""
     return {BEGINS_PROPERTY: json.dumps({"batch": old.gone.below, "day": first.isoformat()})}
-
-
-def _is_young(file: LiveFile, start: datetime) -> bool:
-    """Whether none of its changes came before, for sure. Bounds are cut to milliseconds, as ``start`` is."""
-    low = file.range(_TIME)[0]
-    return (
-        low is not None
-        and file.range(_BATCH)[0] is not None
-        and datetime.fromisoformat(low.replace("Z", "+00:00")) >= start
-    )
 
 
 def _number(table: DeltaTable, what: str, where: str) -> int | None:

@@ -25,7 +25,9 @@ from ingest.arrow import freed_memory
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
-from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.engines.delta_rs_limits import WRITABLE
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.server_failure import is_away
 from ingest.maintenance import old_changes, old_rows, vacuum_times
@@ -36,6 +38,7 @@ from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
 from ingest.model.location import local_folder
+from ingest.model.manifest import TableState
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,
@@ -72,6 +75,10 @@ def _hours_since(direct: DeltaRsTable, version: int) -> int:
 def _passes(failure: Exception) -> bool:
     """A server that is away for a moment is no reason to give a table's upkeep up."""
     return (isinstance(failure, IngestError) and failure.may_pass) or is_away(failure)
+
+
+def _today() -> date:
+    return datetime.now(timezone.utc).date()
 
 
 def _unsaid(_: Upkeep) -> None:
@@ -113,6 +120,9 @@ class Maintenance:
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
+    _logs_listed: date | None = None
+    _quiet: list[str] = field(default_factory=list)
+    """Paths of change logs that are still to be looked at today."""
     _served: str = ""
     """Path of the table for which something was done last, of those that are left to Spark."""
     _forgot: float = 0.0
@@ -141,17 +151,21 @@ class Maintenance:
         return done
 
     def between_batches(
-        self, tables: Sequence[DeltaRsTable], left: Mapping[str, int] = MappingProxyType({})
+        self,
+        tables: Sequence[DeltaRsTable],
+        left: Mapping[str, int] = MappingProxyType({}),
+        states: Mapping[str, TableState] = MappingProxyType({}),
     ) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job. ``left``: by path, how often
-        this job has written to tables of which Spark alone can be asked.
+        this job has written to tables of which Spark alone can be asked; ``states``: by table, what the manifest says of it: of logs that
+        this job has not written to old days go, too.
 
         Raises :class:`LeaseLostError`, which ends it.
         """
         if not self._swept:
             self._swept = True
             self._sweep()
-        for path, what, act in self._duties(tables, left):
+        for path, what, act in self._duties(tables, left, states):
             if (path, what) in self._given_up:
                 continue
             try:
@@ -174,7 +188,12 @@ class Maintenance:
                     self._served = path
                 return
 
-    def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
+    def _duties(
+        self,
+        tables: Sequence[DeltaRsTable],
+        left: Mapping[str, int],
+        states: Mapping[str, TableState],
+    ) -> Iterator[Duty]:
         for direct in tables:
             yield direct.path, "put in order", partial(self._compact, direct)
             yield direct.path, "rid of old rows", partial(self._forget, direct)
@@ -183,6 +202,15 @@ class Maintenance:
             yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
         if self.by_spark is None:
             return
+        if (today := _today()) != self._logs_listed:
+            self._logs_listed = today
+            dated = [one for name, one in states.items() if self.days(TableId.parse(name))]
+            written = {one.path for one in tables}
+            logs = [one.log.path for one in dated if one.log]
+            self._quiet = [path for path in logs if path not in written]
+        if self._quiet:
+            log = SparkTable(self.by_spark.session, self._quiet.pop())
+            yield log.path, "rid of old changes", partial(self._drop_days_of_quiet, log)
         # The one that had its turn last comes last, else those behind it would never have theirs.
         paths = [*left]
         at = paths.index(self._served) + 1 if self._served in left else 0
@@ -264,7 +292,7 @@ class Maintenance:
         """Of a change log: changes of days that the pipeline file does not keep. Each day once."""
         of = direct.state.configuration.get(LOG_PROPERTY)
         days = self.days(TableId.parse(of)) if of else 0
-        today = datetime.now(timezone.utc).date()
+        today = _today()
         known = self._tables[direct.path]
         if not days or known.days_dropped == today:
             return False
@@ -285,6 +313,16 @@ class Maintenance:
         known.days_dropped = today
         detail = f"{rows:,} changes before {first} removed"
         self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(old.gone.files)))
+        return True
+
+    def _drop_days_of_quiet(self, log: SparkTable) -> bool:
+        """Of one that this job has not written to."""
+        direct = within_reach(log, self.lake, self.committer.term)
+        if direct is None or not direct.features() <= WRITABLE or not self._drop_days(direct):
+            return False
+        self._quiet.append(
+            log.path
+        )  # its files were cut in two, and go by the next look; or nothing is left to do
         return True
 
     def _removed(self, direct: DeltaRsTable, gone: old_rows.Unneeded) -> int:

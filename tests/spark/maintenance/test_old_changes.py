@@ -117,6 +117,20 @@ def test_a_stream_that_reads_the_log_goes_on_with_one_option_and_misses_nothing(
     assert later.seen == [("insert", one) for one in (1, 100, 101, 102)]
 
 
+def test_days_of_a_table_that_does_not_change_any_more_go_too(logged, source, table):
+    busy = source.table("d.busy", {"id": "INT", "v": "INT"}, ["id"])
+    lake = logged()
+    filled(lake, table, [8, 3])
+    lake = logged(**KEEPS)
+    for number in (100, 101, 102):
+        a_batch_more(lake, busy, number)
+    assert ids(lake) == []
+    assert [one.rpartition("/")[2].partition(":")[0] for one in told(lake)] == ["t__changes"]
+    assert_rows(lake.live(table).drop("_ingest"), table.rows)
+    a_batch_more(lake, table, 103)
+    assert ids(lake) == [("insert", 103)]
+
+
 @pytest.mark.long
 def test_what_has_no_time_goes_only_with_an_older_change_behind_it(logged, source, table):
     lake = logged()
