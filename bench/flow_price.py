@@ -114,7 +114,7 @@ def comes_back(lake: Path) -> None:
     while found < wanted:
         time.sleep(1)
         wanted = int(DeltaTable(log).count())
-        parts = (lake / "mounted" / "out").glob("part-*.json")
+        parts = (lake / "mounted" / "out").rglob("part-*.json")
         found = sum(len(one.read_text().splitlines()) for one in parts)
         if time.monotonic() - began > 300:
             sys.exit(f"{found:,} of {wanted:,} rows after five minutes")
