@@ -288,7 +288,7 @@ class Batches:
         written = (self._applier, self._published, self._held)
         opened = [table for one in written for table in one.opened]
         left = {path: count for one in written for path, count in one.left_to_spark.items()}
-        self._maintenance.between_batches(opened, left, entry.tables)
+        self._maintenance.between_batches(opened, left)
 
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.

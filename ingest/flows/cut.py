@@ -47,11 +47,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class LogFacts:
-    """Of a log's rows between two cuts. ``others``: operations that are no change of a row; ``bare``: changes that lack an image."""
+    """Of a log's rows between two cuts. ``others``: operations that are no change of a row; ``bare``: changes that lack an image; ``lacks``: old days
+    of it are gone, some of them behind the first cut.
+    """
 
     changes: int = 0
     others: tuple[str, ...] = ()
     bare: int = 0
+    lacks: bool = False
 
 
 Way = Literal["nothing", "sums", "groups", "whole"]
@@ -88,6 +91,10 @@ def decide(
         was = before.tables.get(name)
         if was is None or (was.id, was.log_id) != (table.id, table.log_id):
             return Decision("whole", f"the table of {name} was made again")
+        if facts[name].lacks:
+            return Decision(
+                "whole", f"changes of {name} are gone that were not taken in (`change_log_days`)"
+            )
         if others := facts[name].others:
             return Decision("whole", f"{name} has seen: {', '.join(others)}")
         if facts[name].bare:

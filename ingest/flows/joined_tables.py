@@ -108,8 +108,7 @@ def _plainly(path: str) -> str:
 
 def _holds(entry: Entry, used: Mapping[str, int], ends: Mapping[str, int]) -> bool:
     """Whether a batch of the manifest, or one before it, has published these versions, and change logs (by id) up to these."""
-    logs = {one.log.id: one.log.version for one in entry.tables.values() if one.log}
-    versions = entry.versions
-    return all(logs.get(id_, end) >= end for id_, end in ends.items()) and all(
-        versions.get(path, version) >= version for path, version in used.items()
-    )
+    logs = {one.log.id: one.log for one in entry.tables.values() if one.log}
+    read = [(logs[id_].path, logs[id_].version, end) for id_, end in ends.items() if id_ in logs]
+    joined = [(path, entry.versions.get(path), version) for path, version in used.items()]
+    return all(published_batch.is_published(*one) for one in (*read, *joined))

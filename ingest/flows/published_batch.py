@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from ingest.lake.delta import delta_log, other_writers
+from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
+from ingest.lake.files import table_files
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
+from ingest.model.names import Role, app_id_parts
 
 WAITS = 60.0
 """Seconds within which the mirrors are to publish what a flow has read already."""
+
+
+def is_published(path: str, published: int | None, version: int) -> bool:
+    """Whether a version of a table holds nothing but what the manifest names. ``published``: the version that it names; None where it names none, of a
+    table that is not the mirrors'. What upkeep makes of a published version is named by nobody before the table's next change.
+    """
+    if published is None or version <= published:
+        return True
+    at = table_files.at(path)
+    if at is None:
+        return False
+    with suppress(TornCommitError, UnknownLogError):
+        return all(
+            _is_upkeep(delta_log.read(at, one) or ()) for one in range(published + 1, version + 1)
+        )
+    return False
+
+
+def _is_upkeep(actions: Sequence[Action]) -> bool:
+    named = [app_id_parts(action["txn"]["appId"]) for action in actions if "txn" in action]
+    if named:
+        return all(parts is not None and parts[3] == Role.UPKEEP.value for parts in named)
+    return bool(actions) and not other_writers.changes_data(actions)
 
 
 def newest(ledger: Ledger, flow: str, holds: Callable[[Entry], bool]) -> Entry:

@@ -8,9 +8,10 @@ this one; tables are read as both cuts have them. So all tables of a join are of
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +44,7 @@ from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
 from ingest.model.names import quoted
 from ingest.model.topics import TableId
+from ingest.schema.change_log import BEGINS_PROPERTY
 
 _IMAGES = ("insert", "update", "delete")
 
@@ -93,6 +95,7 @@ class TotalsFlow:
         for name, one in self.flow.inputs.items():
             path = inputs.log_path(self.folder.pipeline, one)
             reader = self.session.readStream.option("maxFilesPerTrigger", "1000000")
+            reader = reader.option("ignoreDeletes", "true")  # old days that go are no change
             logs.append(reader.format("delta").load(path).select(F.lit(name).alias("input")))
         return reduce(DataFrame.union, logs)
 
@@ -158,7 +161,12 @@ class TotalsFlow:
 
         def holds(entry: Entry) -> bool:
             tables = self._tables(entry)
-            read = all(ends.get(one.log_id, -1) <= one.log_version for one in tables.values())
+            read = all(
+                published_batch.is_published(
+                    one.log_path, one.log_version, ends.get(one.log_id, -1)
+                )
+                for one in tables.values()
+            )
             return read and len(tables) == len(self.flow.inputs)
 
         entry = published_batch.newest(self.ledger, self.folder.name, holds)
@@ -198,7 +206,9 @@ class TotalsFlow:
                 log = inputs.log_at(self.session, table.log_path)
                 rows = log.where((F.col("batch_id") > was.batch) & (F.col("batch_id") <= now.batch))
                 logs[name] = rows.select("operation", "before", "after").persist()
-                facts[name] = _facts(logs[name])
+                # Behind the rows: what a log lacks it says before it lacks it.
+                lacks = _begins(self.session, table.log_path) > was.batch + 1
+                facts[name] = replace(_facts(logs[name]), lacks=lacks)
             yield logs, facts
         finally:
             for rows in logs.values():
@@ -268,6 +278,12 @@ class TotalsFlow:
         finally:
             both.unpersist()
         return cut, many, [row.asDict(recursive=True) for row in some]
+
+
+def _begins(session: SparkSession, log: str) -> int:
+    """The first batch that a change log has whole."""
+    said = SparkTable(session, log).property_of(BEGINS_PROPERTY)
+    return int(json.loads(said)["batch"]) if said else 0
 
 
 def _facts(rows: DataFrame) -> LogFacts:

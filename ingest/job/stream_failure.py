@@ -80,8 +80,8 @@ def is_everybodys(failure: BaseException) -> bool:
     return any(word in text for text in said for word in _OF_ALL) or is_away(failure)
 
 
-FULL_HEAP = "java.lang.OutOfMemoryError"
-"""In texts of Spark's failures."""
+FULL_HEAP = "OutOfMemoryError"
+"""In texts of Spark's failures: Java's own, and Spark's of the part of the heap that it shares out."""
 
 _OF_ALL = (
     "org.apache.kafka",

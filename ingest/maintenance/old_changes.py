@@ -42,6 +42,14 @@ def first_kept(today: date, days: int) -> date:
     return today - timedelta(days=days)
 
 
+def newest(direct: DeltaRsTable) -> date | None:
+    """The day of a log's newest change, by what its files say; None where none says it."""
+    direct.version()
+    ends = (_moment(one.range(_TIME)[1]) for one in direct.state.files.values())
+    known = [one.date() for one in ends if one is not None]
+    return max(known, default=None)
+
+
 def old(direct: DeltaRsTable, first: date) -> Old | None:
     """What came before a day (UTC); None where nothing did, or where too much is not known of it to be told at once. Reads what files
     do not say of themselves.

@@ -25,9 +25,7 @@ from ingest.arrow import freed_memory
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.commit import Committer
-from ingest.lake.delta.delta_rs_table import DeltaRsTable, within_reach
-from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.engines.delta_rs_limits import WRITABLE
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.server_failure import is_away
 from ingest.maintenance import old_changes, old_rows, vacuum_times
@@ -37,8 +35,7 @@ from ingest.maintenance.file_layout import Look, Written, choose, unpacked_withi
 from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
-from ingest.model.location import local_folder
-from ingest.model.manifest import TableState
+from ingest.model.location import delta_rs_place, is_local, local_folder
 from ingest.model.names import (
     KEY_PROPERTY,
     Marker,
@@ -77,10 +74,6 @@ def _passes(failure: Exception) -> bool:
     return (isinstance(failure, IngestError) and failure.may_pass) or is_away(failure)
 
 
-def _today() -> date:
-    return datetime.now(timezone.utc).date()
-
-
 def _unsaid(_: Upkeep) -> None:
     """Of the manifest in a lake of Spark's, every ten minutes, whether there was anything to do or not."""
 
@@ -98,6 +91,8 @@ class _Known:
     cut_at: int | None = None
     days_dropped: date | None = None
     """The day on which old days of it were looked for last, and none was left."""
+    appends: int = -1
+    """``DeltaRsTable.merges`` when old days of it were looked for last, or removed."""
 
 
 @dataclass
@@ -120,9 +115,6 @@ class Maintenance:
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
-    _logs_listed: date | None = None
-    _quiet: list[str] = field(default_factory=list)
-    """Paths of change logs that are still to be looked at today."""
     _served: str = ""
     """Path of the table for which something was done last, of those that are left to Spark."""
     _forgot: float = 0.0
@@ -154,18 +146,16 @@ class Maintenance:
         self,
         tables: Sequence[DeltaRsTable],
         left: Mapping[str, int] = MappingProxyType({}),
-        states: Mapping[str, TableState] = MappingProxyType({}),
     ) -> None:
         """Do what is due for one of these tables at most. A failure is said, and not met again by this job. ``left``: by path, how often
-        this job has written to tables of which Spark alone can be asked; ``states``: by table, what the manifest says of it: of logs that
-        this job has not written to old days go, too.
+        this job has written to tables of which Spark alone can be asked.
 
         Raises :class:`LeaseLostError`, which ends it.
         """
         if not self._swept:
             self._swept = True
             self._sweep()
-        for path, what, act in self._duties(tables, left, states):
+        for path, what, act in self._duties(tables, left):
             if (path, what) in self._given_up:
                 continue
             try:
@@ -188,12 +178,7 @@ class Maintenance:
                     self._served = path
                 return
 
-    def _duties(
-        self,
-        tables: Sequence[DeltaRsTable],
-        left: Mapping[str, int],
-        states: Mapping[str, TableState],
-    ) -> Iterator[Duty]:
+    def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
         for direct in tables:
             yield direct.path, "put in order", partial(self._compact, direct)
             yield direct.path, "rid of old rows", partial(self._forget, direct)
@@ -202,15 +187,6 @@ class Maintenance:
             yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
         if self.by_spark is None:
             return
-        if (today := _today()) != self._logs_listed:
-            self._logs_listed = today
-            dated = [one for name, one in states.items() if self.days(TableId.parse(name))]
-            written = {one.path for one in tables}
-            logs = [one.log.path for one in dated if one.log]
-            self._quiet = [path for path in logs if path not in written]
-        if self._quiet:
-            log = SparkTable(self.by_spark.session, self._quiet.pop())
-            yield log.path, "rid of old changes", partial(self._drop_days_of_quiet, log)
         # The one that had its turn last comes last, else those behind it would never have theirs.
         paths = [*left]
         at = paths.index(self._served) + 1 if self._served in left else 0
@@ -218,8 +194,10 @@ class Maintenance:
             is_own = path == manifest_path(self.lake)
             hours = _OF_MANIFEST[0] if is_own else self.hours
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
-            compact = partial(self.by_spark.compact, path, left[path], say)
-            yield path, "put in order", compact
+            if not is_local(path) or delta_rs_place(path):
+                # A name with a percent sign: what is on the disk of it after a power cut cannot be told (``power_cut``).
+                compact = partial(self.by_spark.compact, path, left[path], say)
+                yield path, "put in order", compact
             vacuum = partial(self.by_spark.vacuum, path, hours, self._times, say)
             yield path, "rid of old versions", vacuum
 
@@ -283,23 +261,26 @@ class Maintenance:
         if gone is None:
             return False
         self.committer.refuse_lost()
-        rows = self._removed(direct, gone)
+        rows = self._removed(direct, gone, gone.below)
         detail = f"{rows:,} rows of batches before {gone.below:,} removed"
         self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(gone.files)))
         return True
 
     def _drop_days(self, direct: DeltaRsTable) -> bool:
-        """Of a change log: changes of days that the pipeline file does not keep. Each day once."""
+        """Of a change log: changes of days that the pipeline file does not keep. Each day once, and behind an append alone: a log that is only
+        looked after would in time lose the commit that says how far in Kafka it is.
+        """
+        known, today = self._tables[direct.path], datetime.now(timezone.utc).date()
         of = direct.state.configuration.get(LOG_PROPERTY)
-        days = self.days(TableId.parse(of)) if of else 0
-        today = _today()
-        known = self._tables[direct.path]
-        if not days or known.days_dropped == today:
+        if of is None or known.days_dropped == today or known.appends == direct.merges:
             return False
-        first = old_changes.first_kept(today, days)
-        old = old_changes.old(direct, first)
-        if old is None:
-            known.days_dropped = today
+        days = self.days(TableId.parse(of))
+        newest = old_changes.newest(direct)
+        # No clock of ours alone empties a log: what is old is so beside its newest change, too.
+        first = old_changes.first_kept(min(today, newest), days) if days and newest else None
+        old = old_changes.old(direct, first) if first else None
+        if first is None or old is None:
+            known.days_dropped, known.appends = today, direct.merges
             return False
         self.committer.refuse_lost()
         if old.mixed:
@@ -309,25 +290,16 @@ class Maintenance:
         said = old_changes.begins(old, first)
         changed = {"configuration": {**direct.state.configuration, **said}}
         direct.describe(changed, "SET TBLPROPERTIES", {"properties": json.dumps(said)})
-        rows = self._removed(direct, old.gone)
-        known.days_dropped = today
+        last = old.gone.below - 1
+        rows = self._removed(direct, old.gone, last)
+        known.appends = direct.merges  # it is one of them
         detail = f"{rows:,} changes before {first} removed"
         self._done.append(Upkeep(direct.path, "forgotten", detail, rows, len(old.gone.files)))
         return True
 
-    def _drop_days_of_quiet(self, log: SparkTable) -> bool:
-        """Of one that this job has not written to."""
-        direct = within_reach(log, self.lake, self.committer.term)
-        if direct is None or not direct.features() <= WRITABLE or not self._drop_days(direct):
-            return False
-        self._quiet.append(
-            log.path
-        )  # its files were cut in two, and go by the next look; or nothing is left to do
-        return True
-
-    def _removed(self, direct: DeltaRsTable, gone: old_rows.Unneeded) -> int:
-        """How many rows were."""
-        marker = Marker(self.committer.term, gone.below, 1)
+    def _removed(self, direct: DeltaRsTable, gone: old_rows.Unneeded, batch: int) -> int:
+        """How many rows were. ``batch``: a published one, as a commit of one that is not may be taken back."""
+        marker = Marker(self.committer.term, batch, 1)
         with direct.identified(upkeep_app_id(self.pipeline), marker.version, ""):
             return old_rows.remove(direct, gone)
 

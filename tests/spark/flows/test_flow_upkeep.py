@@ -46,6 +46,7 @@ def test_files_are_put_together_and_old_versions_go(spark, tmp_path, monkeypatch
     assert not list(Path(scratch_path(str(flow.folder / "lake"))).glob("flow-*/*"))
 
 
+@pytest.mark.long
 def test_a_flow_that_is_begun_again_goes_on_behind_what_was_put_in_order(spark, tmp_path):
     flow = OneFlow(spark, tmp_path, EACH)
     for number in range(14):

@@ -1,6 +1,7 @@
 """Totals stay right while rows change, come and go, in all tables of a join, whatever dies."""
 
 import random
+from datetime import timedelta
 from decimal import Decimal
 from unittest.mock import patch
 
@@ -13,6 +14,7 @@ from ingest.flows.flow_function import load
 from ingest.flows.flow_query import FlowQuery
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.model.errors import IngestError
+from ingest.testing.debezium import NEW_YEAR
 from ingest.testing.source import Source
 from tests.support.flows import OneFlow, dying
 
@@ -141,6 +143,38 @@ def test_totals_of_a_join_are_those_of_the_tables_after_each_batch(
     assert not [said for said in shop.flow.said[1:] if "computed from the tables" in said], (
         shop.flow.said
     )
+
+
+@pytest.mark.long
+def test_days_that_go_from_a_log_stop_no_totals_and_what_was_missed_is_computed_from_the_tables(
+    spark, tmp_path, logged
+):
+    keeps = {"targets": ["mirror", "change_log"], "change_log_days": 2}
+    text = "SELECT status region, amount FROM orders"
+    shop = Shop(spark, tmp_path, lambda: logged(defaults=keeps), text, SUMS, inputs=["orders"])
+
+    def a_later_day(day, batches):
+        shop.lake.start()  # a job looks once a day, by a clock that does not go on here
+        shop.source.now = NEW_YEAR + timedelta(days=day)
+        for _ in range(batches):
+            shop.step(12)
+
+    def gone():
+        done = [one for report in shop.lake.seen for one in report.upkeep]
+        return [one for one in done if one.what == "forgotten" and "orders__" in one.path]
+
+    shop.flow.run()
+    a_later_day(10, 5)
+    shop.flow.run()
+    assert shop.audit() == 0
+    assert len(gone()) == 1
+    a_later_day(20, 1)
+    a_later_day(30, 5)
+    assert len(gone()) > 1
+    shop.flow.run()
+    assert shop.audit() == 0
+    missed = [said for said in shop.flow.said if "are gone that were not taken in" in said]
+    assert len(missed) == 1
 
 
 def test_a_group_without_rows_is_no_group_and_what_is_not_told_is_null(spark, tmp_path, logged):

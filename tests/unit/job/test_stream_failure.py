@@ -108,3 +108,18 @@ def test_python_s_own_words_are_a_table_s_whatever_they_say():
     for said in ("java.lang.OutOfMemoryError", "org.apache.kafka.common.KafkaException: x"):
         assert not is_everybodys(pa.ArrowInvalid(f"Could not convert '{said}' with type str"))
         assert is_everybodys(PySparkException(f"Job aborted due to stage failure: {said}"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        "org.apache.spark.memory.SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] x",
+    ],
+)
+def test_a_heap_that_is_full_is_everybody_s_and_says_what_helps(tmp_path, said):
+    failure = PySparkException(f"Job aborted due to stage failure: {said}")
+    assert is_everybodys(failure)
+    ended = again(failure, tmp_path / "log")
+    assert ended.error.code == "E-SPARK-MEMORY"
+    assert "spark.driver_memory" in str(ended.error.remedy)
