@@ -8,24 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import sys
 
 import pyarrow as pa
 
 LARGE = 16 * 2**20
 """Bytes of rows from which on it is worth some milliseconds."""
-
-_DELTA_RS = "dirty_decay_ms:200,muzzy_decay_ms:0"
-"""What delta-rs's own allocator (jemalloc) does with freed memory: the system has it back after 0.2 s, not after ten. In a drain of 2 GB
-that is about 100 MiB of the driver's, and takes no time that could be measured (`bench.volume`)."""
-
-
-def as_soon_as_freed() -> None:
-    """Ask delta-rs's allocator for it. To be called before ``deltalake`` is imported, as it reads its settings once; what the user has
-    set stays.
-    """
-    os.environ.setdefault("_RJEM_MALLOC_CONF", _DELTA_RS)
 
 
 def give_back() -> None:

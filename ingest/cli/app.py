@@ -96,15 +96,17 @@ def run(
     home: local.Home = None,
 ) -> None:
     """Run the pipeline: apply the connector, then keep the lake equal to MySQL."""
-    from ingest.arrow import freed_memory
-
-    freed_memory.as_soon_as_freed()  # before anything imports delta-rs
-
-    from ingest.cli.batches import BatchLines
+    from ingest.arrow import allocators
     from ingest.cli.loading import load
-    from ingest.job.run import Run
 
     pipeline = load(file)
+    allocators.as_soon_as_freed()  # before anything imports delta-rs
+    if pipeline.spark.lane == "spark":
+        allocators.one_arena()  # before Arrow has threads
+
+    from ingest.cli.batches import BatchLines
+    from ingest.job.run import Run
+
     path = log or local.home_folder(home) / "logs" / f"spark-{pipeline.name}.log"
     lines = BatchLines()
     Run(pipeline, path.absolute(), say, lines.report).execute(
