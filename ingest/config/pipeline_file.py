@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -103,15 +103,12 @@ class Pipeline(Settings):
     def logs(self, table: TableId) -> bool:
         """Whether a table has a change log."""
         said = [one.targets for one in self._said_of(table)]
-        last = next((one for one in reversed(said) if one is not None), self.defaults.targets)
-        return "change_log" in last
+        return "change_log" in _last(said, self.defaults.targets)
 
     def change_log_days(self, table: TableId) -> int:
         """How many whole days changes stay in a table's change log; 0: for ever."""
         said = [one.change_log_days for one in self._said_of(table)]
-        return next(
-            (one for one in reversed(said) if one is not None), self.defaults.change_log_days
-        )
+        return _last(said, self.defaults.change_log_days)
 
     def target(self, table: TableId, *, keyed: bool) -> Target:
         """What a table is kept as. ``keyed``: it has a key."""
@@ -204,6 +201,14 @@ class Pipeline(Settings):
                 "1 to 48 lower-case letters, digits, `-` and `_`, beginning with a letter"
             )
         return value
+
+
+T = TypeVar("T")
+
+
+def _last(said: Sequence[T | None], default: T) -> T:
+    """What counts where several patterns match a table: what the last of them says that says anything."""
+    return next((one for one in reversed(said) if one is not None), default)
 
 
 def load(path: Path) -> Pipeline:

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.commit import Committer
-from ingest.lake.delta.delta_rs_table import DeltaRsTable, is_read
+from ingest.lake.delta.delta_rs_table import DeltaRsTable, is_read, unread
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.delta_rs_limits import WRITABLE
-from ingest.lake.files import file_cache
 from ingest.maintenance.schedule import Maintenance
 from ingest.maintenance.upkeep import Upkeep
-from ingest.model.location import delta_rs_folder
-from ingest.model.names import scratch_of
 
 
 @dataclass
@@ -45,9 +41,10 @@ class FlowUpkeep:
     def _ready(self, session: SparkSession, path: str) -> DeltaRsTable | None:
         if path not in self._opened:
             table = SparkTable(session, path)
-            if table.place is None or not table.exists():
+            found = unread(table, self.pipeline.lake.path, self.committer.term, self.flow)
+            if found is None or not table.exists():
                 return None
-            self._opened[path] = DeltaRsTable(table, self._room)
+            self._opened[path] = found
         direct = self._opened[path]
         if not is_read(direct) or not direct.features() <= WRITABLE:
             return None
@@ -56,13 +53,6 @@ class FlowUpkeep:
             direct.was_merged_into()
             self._seen[path] = version
         return direct
-
-    @cached_property
-    def _room(self) -> Path:
-        lake, term = self.pipeline.lake.path, self.committer.term
-        return (
-            delta_rs_folder(scratch_of(lake, term, self.flow)) or file_cache.of_this_process().root
-        )
 
     @cached_property
     def _maintenance(self) -> Maintenance:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from pyspark.sql import SparkSession
 
-from ingest.lake.delta import read_back, unfinished_rewrite
+from ingest.lake.delta import read_back
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
@@ -67,8 +67,7 @@ class SparkUpkeep:
             return False
         self._looked[path] = writes
         self.committer.refuse_lost()
-        if self._unfinished is not None:
-            self._unfinished.settle()
+        self._unfinished.settle()
         table = SparkTable(self._own, path)
         if seen is None:
             self._put_right(table, max(0, table.version() - _LOOK_BACK))
@@ -78,15 +77,13 @@ class SparkUpkeep:
         self.committer.refuse_lost()
         before, began = self.committer.continued(table), time.monotonic()
         self._own.conf.set(f"{_OPTIMIZE}.minFileSize", str(least))
-        if self._unfinished is not None:
-            self._unfinished.begin(path, before)
+        self._unfinished.begin(path, before)
         done = table.delta().optimize().executeCompaction()
         (row,) = done.select("metrics.numFilesRemoved").collect()
         reached("files_rewritten", 0, path)
         self._put_right(table, before + 1)
         self.committer.to_publish(table)  # all of it lasting, and nobody else's
-        if self._unfinished is not None:
-            self._unfinished.end()
+        self._unfinished.end()
         took = time.monotonic() - began
         count = int(row.numFilesRemoved)
         detail = f"{count:,} files put together by Spark, {took:.1f} s"
@@ -124,8 +121,8 @@ class SparkUpkeep:
         return len(named)
 
     @cached_property
-    def _unfinished(self) -> UnfinishedRewrite | None:
-        return unfinished_rewrite.of(self.lake)
+    def _unfinished(self) -> UnfinishedRewrite:
+        return UnfinishedRewrite(self.lake)
 
     @cached_property
     def _own(self) -> SparkSession:

@@ -43,8 +43,7 @@ def first_kept(today: date, days: int) -> date:
 
 
 def newest(direct: DeltaRsTable) -> date | None:
-    """The day of a log's newest change, by what its files say; None where none says it."""
-    direct.version()
+    """The day of a log's newest change, by what its files say as of the last look at its version; None where none says it."""
     ends = (_moment(one.range(_TIME)[1]) for one in direct.state.files.values())
     known = [one.date() for one in ends if one is not None]
     return max(known, default=None)
@@ -54,7 +53,6 @@ def old(direct: DeltaRsTable, first: date) -> Old | None:
     """What came before a day (UTC); None where nothing did, or where too much is not known of it to be told at once. Reads what files
     do not say of themselves.
     """
-    direct.version()
     start = datetime.combine(first, time(), timezone.utc)
     live = list(direct.state.files.values())
     known = told(live, start)
@@ -69,16 +67,16 @@ def old(direct: DeltaRsTable, first: date) -> Old | None:
             ends.append(high)
         elif low < stays:
             crossing.append(one)
-    last = max(ends, default=None)
     if looked := [*known.asked, *_at_once(crossing)]:
         before = f"{_TIME} < {at}" + ("" if stays is None else f" AND {_BATCH} < {stays}")
         with direct.scratch(looked) as work:
             found = _number(work.table, f"max({_BATCH})", before)
-            last = found if last is None else last if found is None else max(last, found)
-    if last is None:
+            ends += [] if found is None else [found]
+    if not ends:
         return None
-    gone, mixed = cut(live, last + 1)
-    return Old(Unneeded(tuple(gone), last + 1), tuple(mixed)) if gone or mixed else None
+    below = max(ends) + 1
+    gone, mixed = cut(live, below)
+    return Old(Unneeded(tuple(gone), below), tuple(mixed)) if gone or mixed else None
 
 
 @dataclass(frozen=True)

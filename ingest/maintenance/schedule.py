@@ -274,10 +274,11 @@ class Maintenance:
         of = direct.state.configuration.get(LOG_PROPERTY)
         if of is None or known.days_dropped == today or known.appends == direct.merges:
             return False
+        direct.version()
         days = self.days(TableId.parse(of))
-        newest = old_changes.newest(direct)
+        newest = old_changes.newest(direct) if days else None
         # No clock of ours alone empties a log: what is old is so beside its newest change, too.
-        first = old_changes.first_kept(min(today, newest), days) if days and newest else None
+        first = old_changes.first_kept(min(today, newest), days) if newest else None
         old = old_changes.old(direct, first) if first else None
         if first is None or old is None:
             known.days_dropped, known.appends = today, direct.merges

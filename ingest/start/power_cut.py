@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import torn_versions, unfinished_rewrite
+from ingest.lake.delta import torn_versions
+from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
 from ingest.lake.files import durability
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
@@ -76,14 +77,13 @@ def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
     if newest is None and any(map(_is_beyond_the_first, [*found, quarantine])):
         return []  # the manifest is gone, and with it who knows what the tables hold: not for us to touch
     published = newest.batch_id if newest else 0
-    unfinished = unfinished_rewrite.of(lake)
-    begun = unfinished.read() if unfinished else None
+    unfinished = UnfinishedRewrite(lake)
+    begun = unfinished.read()
     rewritten = {begun.table: begun.after} if begun else {}
     for folder, known in sorted(found.items()):
         taken[folder] = _taken_back(folder, published, known, rewritten.get(folder))
     taken[quarantine] = _taken_back(quarantine, published, rewritten=rewritten.get(quarantine))
-    if unfinished:
-        unfinished.end()
+    unfinished.end()
     root = _folder(lake)
     return [
         f"{folder.relative_to(root)} {_named(versions)}"

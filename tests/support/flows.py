@@ -93,6 +93,22 @@ class OneFlow:
         return [row.asDict(recursive=True) for row in frame.collect()]
 
 
+def running(flow):
+    """In a thread, as beside the mirrors."""
+    run = FlowRun(flow.spark, flow.pipeline, "f", flow.said.append, threading.Event())
+    thread = threading.Thread(target=run.until_stopped)
+    thread.start()
+    return run, thread
+
+
+def until(what):
+    for _ in range(600):
+        if what():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not come to that within a minute")
+
+
 def counted(rows):
     """Windows of words, counted: (start, word) to count."""
     return {(row["window"]["start"], row["word"]): row["count"] for row in rows}

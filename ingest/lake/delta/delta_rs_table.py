@@ -370,11 +370,11 @@ def is_read(table: DeltaRsTable) -> bool:
     return True
 
 
-def unread(table: SparkTable, lake: str, term: int) -> DeltaRsTable | None:
-    """The same without a look at its log, which may not have begun."""
+def unread(table: SparkTable, lake: str, term: int, flow: str = "") -> DeltaRsTable | None:
+    """The same without a look at its log, which may not have begun. ``flow``: whose term it is; empty for the mirrors' job."""
     if delta_rs_place(lake) is None or delta_rs_place(table.path) is None:
         return None
-    room = delta_rs_folder(scratch_of(lake, term)) or file_cache.of_this_process().root
+    room = delta_rs_folder(scratch_of(lake, term, flow)) or file_cache.of_this_process().root
     return DeltaRsTable(table, room)
 
 

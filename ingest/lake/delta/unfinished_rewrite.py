@@ -28,27 +28,29 @@ class Rewrite:
 
 
 class UnfinishedRewrite:
-    """Of one lake, in which one table at a time is put in order. The note is by the table's place in the lake, which may be moved."""
+    """Of one lake, in which one table at a time is put in order. The note is by the table's place in the lake, which may be moved. Elsewhere than on
+    this machine's disk a commit is lasting at once, and nothing is noted.
+    """
 
-    def __init__(self, lake: Path) -> None:
-        self._lake = lake
-        self._files = LocalFiles(maintenance_path(str(lake)))
+    def __init__(self, lake: str) -> None:
+        self._lake = local_folder(lake)
+        self._files = LocalFiles(maintenance_path(lake))
 
     def begin(self, path: str, after: int) -> None:
         """Spark is about to put a table's files together. Noted on the disk when this returns."""
         table = local_folder(path)
-        assert table is not None, "a lake on this disk has its tables here"
-        said = {"table": str(table.relative_to(self._lake)), "after": after}
-        self._files.write(_FILE, json.dumps(said))
+        if self._lake is not None and table is not None:
+            said = {"table": str(table.relative_to(self._lake)), "after": after}
+            self._files.write(_FILE, json.dumps(said))
 
     def end(self) -> None:
         """All of it is on the disk, or was taken back."""
-        self._files.delete(_FILE)
+        if self._lake is not None:
+            self._files.delete(_FILE)
 
     def read(self) -> Rewrite | None:
         """What was begun and did not end."""
-        text = self._files.read(_FILE)
-        if text is None:
+        if self._lake is None or (text := self._files.read(_FILE)) is None:
             return None
         said = json.loads(text)
         return Rewrite(self._lake / str(said["table"]), int(said["after"]))
@@ -61,9 +63,3 @@ class UnfinishedRewrite:
         if (begun.table / "_delta_log").is_dir():
             lasting_commits.make_lasting(begun.table, begun.after + 1)
         self.end()
-
-
-def of(lake: str) -> UnfinishedRewrite | None:
-    """None where a commit is lasting at once: elsewhere than on this machine's disk."""
-    folder = local_folder(lake)
-    return None if folder is None else UnfinishedRewrite(folder)

@@ -16,7 +16,7 @@ from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import IngestError
 from ingest.testing.frames import assert_rows
 from ingest.testing.source import Source
-from tests.support.flows import OneFlow, at, words
+from tests.support.flows import OneFlow, at, running, until, words
 
 EACH = "SELECT at, upper(word) word FROM words"
 
@@ -46,22 +46,6 @@ def test_of_several_flows_that_end_each_is_run_whatever_becomes_of_the_others(sp
     with pytest.raises(IngestError, match=r"none.sql cannot be read"):
         flow_runs.each_once(spark, both, ["bad", "f"], flow.said.append, threading.Event())
     assert [row["word"] for row in flow.rows()] == ["CAT"]
-
-
-def running(flow):
-    """In a thread, as beside the mirrors."""
-    run = FlowRun(flow.spark, flow.pipeline, "f", flow.said.append, threading.Event())
-    thread = threading.Thread(target=run.until_stopped)
-    thread.start()
-    return run, thread
-
-
-def until(what):
-    for _ in range(600):
-        if what():
-            return
-        threading.Event().wait(0.1)
-    raise AssertionError("it did not come to that within a minute")
 
 
 def test_a_flow_that_throws_is_tried_again_and_ends_equal(spark, tmp_path):
