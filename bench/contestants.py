@@ -284,6 +284,9 @@ class _Log:
     def ends(self, _: Sequence[str] | None = None) -> Mapping[Place, int]:
         return self._ends
 
+    def begins(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        return {}
+
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         return dict.fromkeys(topics, "id")
 

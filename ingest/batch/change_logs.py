@@ -96,6 +96,13 @@ class ChangeLogs:
         now = then if written else _read(handle) if written is False else held
         return self._state(handle, now, held if written is None else then)
 
+    def is_empty(self, log: SparkTable) -> bool:
+        """Whether nothing was ever written to it, or it is not there."""
+        if not log.exists():
+            return True
+        handle = self._direct(log) or self.merging.reached.written_by_spark(log)
+        return change_log_table.is_one(log) and own_commits.log_held(handle) is None
+
     def note(
         self, log: SparkTable, said: Sequence[Control], known: LogState, at: Identity
     ) -> LogState:

@@ -19,6 +19,7 @@ from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
+from ingest.batch.log_filling import LogFilling
 from ingest.batch.parts import Part, Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, SparkRecords
@@ -104,16 +105,10 @@ class Batches:
         self._maintenance = Maintenance.of(
             pipeline, committer, session, unread=partial(first_unread, pipeline)
         )
-        self._settling = Settling(
-            self,
-            self._applier,
-            self.definitions,
-            Awaited(lambda table: log.ends([pipeline.topic(table)])),
-            requests,
-            self._again,
-            second_look,
-            later,
-        )
+        awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
+        mine = (self, self._applier, self.definitions, awaited, requests, self._again)
+        self._settling = Settling(*mine, second_look, later)
+        self.filling = LogFilling(self, log, self._reader, self._cutter, self._held, self._applier)
 
     def apply(
         self, batch: DataFrame, spark_batch: int, between_parts: Callable[[], None] = lambda: None
@@ -300,6 +295,8 @@ class Batches:
             self._settling.clean_up(Cleanup(TableId.parse(name), below), note=note)
         elif note.drop:
             self._drop(note, note.drop)
+        elif note.fill:
+            self.filling.finish(note)
         elif note.replay:
             self._replay(note)
             if self._next == note.batch_id:  # all but its row of the manifest was there

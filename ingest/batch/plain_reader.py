@@ -194,7 +194,7 @@ def special(note: Note, *, late: bool) -> str | None:
     """Why Spark alone can read such a batch, or None."""
     if late:
         return reasons.ALL_LATE.of()
-    return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl else None
+    return reasons.TAKEN_UP_AGAIN.of() if note.replay or note.ddl or note.fill else None
 
 
 def _applied(table: TableId, previous: Entry | None) -> Position | None:

@@ -154,7 +154,7 @@ class SideBySide:
         as each of its rows says how new it is; one without, which cannot be brought back, ends the batch for all.
         """
         table = batch.facts.table
-        why = reasons.STOPPED.of(words=_words(failure, self.applier.pipeline.path(table)))
+        why = reasons.STOPPED.of(words=in_words(failure, self.applier.pipeline.path(table)))
         state = state or TableState(self.applier.pipeline.path(table), 0)
         try:
             state = replace(state, version=self.applier.bring_back(table, state.version))
@@ -165,7 +165,7 @@ class SideBySide:
         return replace(state, changes=0, stopped=why, hidden=None)
 
 
-def _words(failure: BaseException, path: str) -> str:
+def in_words(failure: BaseException, path: str) -> str:
     """What has failed, and what helps where that is known. ``path``: the table's."""
     if isinstance(failure, TornCommitError):
         helps = (

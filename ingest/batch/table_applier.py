@@ -163,6 +163,18 @@ class Applier:
         log = SparkTable(session, self.pipeline.change_log_path(table))
         return self._logs.append(log, batch, batch.log, self._of_log(table, work))
 
+    def has_empty_log(self, table: TableId) -> bool:
+        """Whether nothing was ever written to a table's change log."""
+        return self._logs.is_empty(
+            SparkTable(self._own_session(), self.pipeline.change_log_path(table))
+        )
+
+    def fill_log(self, batch: TableBatch, work: Work) -> LogState | None:
+        """A batch's part of a table's change log, and nothing else."""
+        session, table = self._own_session(), batch.facts.table
+        with described(session.sparkContext, f"batch {work.batch_id}: {table}, its change log"):
+            return self._logged(session, batch, work)
+
     def _of_log(self, table: TableId, work: Work) -> Identity:
         """Of a batch's part in a table's change log."""
         app = app_id(self.pipeline.name, work.checkpoint_id, str(table), Role.CHANGE_LOG)

@@ -29,7 +29,7 @@ from ingest.config.lake_settings import Lake
 from ingest.config.observe_settings import Observe
 from ingest.config.source_settings import Source
 from ingest.config.spark_settings import Spark
-from ingest.config.table_settings import Defaults, Settings, Table
+from ingest.config.table_settings import Defaults, LogFrom, Settings, Table
 from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local
 from ingest.model.names import change_log_folder, join, table_folder
@@ -104,6 +104,11 @@ class Pipeline(Settings):
         """Whether a table has a change log."""
         said = [one.targets for one in self._said_of(table)]
         return "change_log" in _last(said, self.defaults.targets)
+
+    def change_log_from(self, table: TableId) -> LogFrom:
+        """What a table's change log begins with, where the table is filled already."""
+        said = [one.change_log_from for one in self._said_of(table)]
+        return _last(said, self.defaults.change_log_from)
 
     def change_log_days(self, table: TableId) -> int:
         """How many whole days changes stay in a table's change log; 0: for ever."""

@@ -21,6 +21,9 @@ class Settings(BaseModel):
 Written = Literal["mirror", "change_log"]
 """What is written of a table: its copy, which holds what the source holds now; and each change of it, once."""
 
+LogFrom = Literal["now", "kafka"]
+"""What comes first into the change log of a table that is filled already: the next change, or those that Kafka still has."""
+
 
 def mirror_among(written: Sequence[Written]) -> None:
     """Raises ``ValueError`` where a table would have no copy, from which all else goes on."""
@@ -71,6 +74,10 @@ class Defaults(Settings):
     targets: tuple[Written, ...] = Field(
         ("mirror",), description="What is written, as below `tables`."
     )
+    change_log_from: LogFrom = Field(
+        "now",
+        description="What change logs that are asked for later begin with, as below `tables`.",
+    )
     change_log_days: int = Field(
         0, ge=0, description="How long changes stay in change logs, as below `tables`."
     )
@@ -95,6 +102,11 @@ class _AnyTarget(Settings):
         None,
         description="What is written: `mirror`, the table's copy; `change_log`, each of its changes once, in a table that is only "
         "appended to, beside the copy. Where several patterns match a table, the last one with `targets` counts.",
+    )
+    change_log_from: LogFrom | None = Field(
+        None,
+        description="What the change log of a table that is filled already begins with: `now`, its next change; `kafka`, all that "
+        "Kafka still has of it. Where several patterns match a table, the last one with `change_log_from` counts.",
     )
     change_log_days: int | None = Field(
         None,

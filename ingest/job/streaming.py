@@ -138,6 +138,7 @@ class Streaming:
             self._take_again(facts, batches)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
+            batches.filling.look()
             if self.drop:
                 self.say(f"{batches.drop(self.drop):,} changes of {self.drop.table} dropped")
             batches.replay()

@@ -66,6 +66,10 @@ class KafkaLog:
         """Where the committed records of these topics end now."""
         return broker.end_offsets(self._pipeline, topics)
 
+    def begins(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        """Where the records of these topics begin that Kafka still has."""
+        return broker.first_offsets(self._pipeline, topics)
+
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Kafka's own ids of topics."""
         return broker.topic_ids(self._pipeline, topics)

@@ -124,13 +124,26 @@ def end_offsets(
     pipeline: Pipeline, topics: Iterable[str], *, committed: bool = True
 ) -> dict[tuple[str, int], int]:
     """Where each partition's committed records end now (the last stable offset), or else all of its records."""
-    consumer = client(pipeline, None if committed else {"isolation.level": "read_uncommitted"})
+    level = None if committed else {"isolation.level": "read_uncommitted"}
+    return {place: end for place, (_, end) in _spans(pipeline, topics, level).items()}
+
+
+def first_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[Place, int]:
+    """Where each partition's records begin that Kafka still has."""
+    return {place: first for place, (first, _) in _spans(pipeline, topics).items()}
+
+
+def _spans(
+    pipeline: Pipeline, topics: Iterable[str], settings: Mapping[str, Any] | None = None
+) -> dict[Place, tuple[int, int]]:
+    """Half-open, of those of these topics that are there."""
+    consumer = client(pipeline, settings)
     try:
         known = consumer.list_topics(timeout=_TIMEOUT).topics
         return {
             (topic, partition): consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), timeout=_TIMEOUT
-            )[1]
+            )
             for topic in topics
             if topic in known
             for partition in known[topic].partitions

@@ -71,6 +71,9 @@ class Log(Protocol):
     def ends(self, topics: Sequence[str]) -> Mapping[Place, int]:
         """Where the committed records of these topics end now."""
 
+    def begins(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        """Where the records of these topics begin that Kafka still has."""
+
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Kafka's own ids of topics: one that was made again under its old name has another."""
 

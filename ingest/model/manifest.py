@@ -22,10 +22,11 @@ from ingest.model.topics import TableId, table_or_topic
 Place = tuple[str, int]
 """A Kafka topic and partition."""
 
-Kind = Literal["batch", "cleanup", "rewind", "replay", "drop"]
+Kind = Literal["batch", "cleanup", "rewind", "replay", "drop", "fill"]
 """``batch``: a range of Kafka. ``cleanup``: rows that a completed snapshot did not contain were
 removed. ``rewind``: where some topics go on was set back (a restored table, ``--from-beginning``)
-or forward (a gap). ``replay``: what waited in quarantine was taken in. ``drop``: some of it was given up."""
+or forward (a gap). ``replay``: what waited in quarantine was taken in. ``drop``: some of it was given up.
+``fill``: a change log was filled with what Kafka had of its table's changes."""
 
 FIRST_SCHEMA = (
     "batch_id bigint, kind string, checkpoint_id string, term bigint, "

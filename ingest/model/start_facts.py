@@ -26,7 +26,8 @@ class Note:
     are applied without any change after them. ``replay``: what waited in quarantine is taken in.
     ``paused``: DDLs that tables of the batch do not go beyond. ``drop``: what of the quarantine a person gave up.
     ``whole``: a table whose hidden snapshot is taken in, with all that has waited behind it (``TableState.hidden``), and the
-    position before which no attempt at one counts. ``spark``: the batch of Spark's, by its number under this checkpoint, and
+    position before which no attempt at one counts. ``fill``: a table of which only the change log is written, with what Kafka has of
+    these ranges. ``spark``: the batch of Spark's, by its number under this checkpoint, and
     which part of it this is, from 0; None for what came from no range of Spark's.
     """
 
@@ -41,6 +42,7 @@ class Note:
     drop: Drop | None = None
     whole: tuple[str, Position] | None = None
     spark: tuple[int, int] | None = None
+    fill: str = ""
 
     def up_to(self, cut: Mapping[Place, int]) -> Note:
         """The same of a batch that ends before these offsets."""
@@ -81,6 +83,8 @@ class Note:
             content["whole"] = [self.whole[0], self.whole[1].as_dict()]
         if self.spark:
             content["spark"] = [*self.spark]
+        if self.fill:
+            content["fill"] = self.fill
         return json.dumps(content, separators=(",", ":"))
 
     @classmethod
@@ -102,6 +106,7 @@ class Note:
             Drop.from_mapping(found["drop"]) if "drop" in found else None,
             (whole[0], Position.from_mapping(whole[1])) if whole else None,
             (spark[0], spark[1]) if spark else None,
+            found.get("fill", ""),
         )
 
 

@@ -247,18 +247,32 @@ def of_logs(
     states: Mapping[str, TableState],
     logs: Callable[[TableId], bool],
     path: Callable[[TableId], str],
+    in_kafka: Callable[[TableId], tuple[int, int] | None] = lambda _: None,
 ) -> list[Effect]:
-    """What the pipeline file makes of change logs: which begin, and which end. ``logs``: whether a table is to have one; ``path``: where."""
+    """What the pipeline file makes of change logs: which begin, and which end. ``logs``: whether a table is to have one; ``path``: where;
+    ``in_kafka``: for one that is to begin with what Kafka has, how many records that is, and how many of its topic's first ones Kafka
+    has no more.
+    """
     found = []
     for name, state in states.items():
         table = TableId.parse(name)
         if logs(table) and state.log is None:
             sentence = f"each change from now on goes to {path(table)}, too; `ingest resync` brings the rows that are there"
+            if (records := in_kafka(table)) is not None:
+                sentence = _from_kafka(*records, path(table))
             found.append(Effect(name, "targets", ("metadata",), sentence))
         elif state.log is not None and not logs(table):
             sentence = "its change log ends and stays as it is; asked for again, it lacks what comes meanwhile, and says so"
             found.append(Effect(name, "targets", ("nothing",), sentence))
     return found
+
+
+def _from_kafka(records: int, gone: int, path: str) -> str:
+    """What comes into a log first, and what it lacks."""
+    begins = f"up to {records:,} changes that Kafka still has go to {path}, then each from now on"
+    if not gone:
+        return begins
+    return f"{begins}; {gone:,} of before are not in Kafka any more: `ingest resync` brings the rows that are there"
 
 
 def of_patterns(captured: Sequence[TableId], known: Sequence[TableId]) -> list[Effect]:

@@ -162,7 +162,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "ingest_batches_total",
         "counter",
-        "rows of the manifest by kind: `batch`, `cleanup`, `rewind`, `replay`, `drop`",
+        "rows of the manifest by kind: `batch`, `cleanup`, `rewind`, `replay`, `drop`, `fill`",
         lambda facts: _each(facts.totals.batches),
         ("kind",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ingest.kafka import broker
 from ingest.lake.engines.engine_choice import Choice, MergeFacts, choose
 from ingest.lake.engines.registry import ENGINES
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.manifest import TableState
 from ingest.model.topics import TableId, captured
 from ingest.observe import held_tables, left_tables
 from ingest.observe.flow_plan import of_flows
@@ -84,7 +85,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
             lambda table: pipeline.target(table, keyed=table in keyed),
             lambda table: pipeline.unfit(table, keyed=table in keyed),
         ),
-        *of_logs(states, pipeline.logs, pipeline.change_log_path),
+        *of_logs(states, pipeline.logs, pipeline.change_log_path, _in_kafka(pipeline, states)),
         *of_patterns(captured(there, pipeline.source.tables), known),
         *of_left(left, {effect.table for effect in pending}),
         *_of_flows(pipeline, captured(there, pipeline.source.tables)),
@@ -95,6 +96,23 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     }
     targets = {name: target.name for name, target in kept_as.items() if not target.default}
     return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines, targets)
+
+
+def _in_kafka(
+    pipeline: Pipeline, states: Mapping[str, TableState]
+) -> Callable[[TableId], tuple[int, int] | None]:
+    """As ``of_logs`` wants it. Kafka is asked for the topics of those alone."""
+    begin = {name for name, state in states.items() if state.log is None}
+    tables = [table for table in map(TableId.parse, begin) if pipeline.logs(table)]
+    filled = [table for table in tables if pipeline.change_log_from(table) == "kafka"]
+    topics = {pipeline.topic(table): table for table in filled}
+    first = broker.first_offsets(pipeline, topics) if topics else {}
+    ends = broker.end_offsets(pipeline, topics) if topics else {}
+    found = dict.fromkeys(filled, (0, 0))
+    for place, start in first.items():
+        records, gone = found[topics[place[0]]]
+        found[topics[place[0]]] = (records + ends.get(place, start) - start, gone + start)
+    return found.get
 
 
 def _of_flows(pipeline: Pipeline, tables: Collection[TableId]) -> list[Effect]:

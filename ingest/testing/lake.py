@@ -59,6 +59,8 @@ class RecordLog:
         """What each of Spark's batches is made of."""
         self.late: set[int] = set()
         """Batches that Spark's watermark is to call late."""
+        self.lost: dict[Place, int] = {}
+        """By partition, how many of its first records Kafka no longer has."""
         self._records: dict[Place, list[Record]] = {}
 
     def add(self, record: Record) -> None:
@@ -81,6 +83,10 @@ class RecordLog:
             for place, records in self._records.items()
             if topics is None or place[0] in topics
         }
+
+    def begins(self, topics: Sequence[str]) -> Mapping[Place, int]:
+        """Where partitions of these topics begin."""
+        return {place: self.lost.get(place, 0) for place in self._records if place[0] in topics}
 
     def read_to_end(self) -> None:
         """It is all there."""
@@ -230,7 +236,8 @@ class Lake:
         )
         committer.begin_anew(lasting=newest.versions if newest else {})
         self.batches.ensure_tables()
-        kafka = {place: KafkaFacts(0, end, "id") for place, end in self.log.ends().items()}
+        lost, ends = self.log.lost, self.log.ends()
+        kafka = {place: KafkaFacts(lost.get(place, 0), end, "id") for place, end in ends.items()}
         mended(
             self.session,
             self.batches,
@@ -245,6 +252,7 @@ class Lake:
             self.said.append,
         )
         self.batches.checkpoint_id = uuid.uuid4().hex[:16]
+        self.batches.filling.look()
 
     def follow(
         self, source: Source, batches: int | Sequence[int] = 1, *, quarantine: bool = False

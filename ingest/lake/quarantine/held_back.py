@@ -130,6 +130,14 @@ class HeldBack:
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
+    def leave_out(self, before: int, tables: Sequence[TableBatch]) -> None:
+        """Leave out of ``tables`` what earlier batches than ``before`` set aside and that still waits, or was given up."""
+        table = SparkTable(self._session, self._path)
+        if not table.exists():
+            return
+        held = table.frame().filter(F.col("batch_id") < before)
+        self._leave_out(held.filter(F.coalesce("settled", F.lit(-1)) < 0).select(*PLACE), tables)
+
     def settle(self, settled: DataFrame, identity: Identity, but: Sequence[str] = ()) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer. ``but``: topics of which it was not applied."""
         table = SparkTable(self._session, self._path)

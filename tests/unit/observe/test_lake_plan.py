@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from ingest.model.manifest import LogState, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -193,3 +195,19 @@ def test_a_change_log_that_begins_and_one_that_ends_are_said():
     assert (ends.table, ends.costs) == ("d.u", ("nothing",))
     assert "asked for again, it lacks what comes meanwhile" in ends.sentence
     assert of_logs(states, lambda table: table.name == "u", str) == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        (0, "up to 1,234 changes that Kafka still has go to d.t, then each from now on"),
+        (
+            17,
+            "17 of before are not in Kafka any more: `ingest resync` brings the rows that are there",
+        ),
+    ],
+)
+def test_a_change_log_that_begins_with_what_kafka_has_says_how_much_that_is(gone, said):
+    states = {"d.t": TableState("/lake/d/t", 3)}
+    (effect,) = of_logs(states, lambda _: True, str, lambda _: (1234, gone))
+    assert said in effect.sentence
