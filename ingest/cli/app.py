@@ -174,6 +174,12 @@ def audit(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for the lake to reach MySQL's position.")
     ] = 30.0,
+    change_logs: Annotated[
+        bool,
+        typer.Option(
+            "--change-logs", help="Also fold each change log, and compare it with its table."
+        ),
+    ] = False,
     home: local.Home = None,
 ) -> None:
     """Compare every captured table in MySQL and in the lake, row by row, at one position.
@@ -183,6 +189,8 @@ def audit(
     from ingest.cli.loading import load
     from ingest.job import spark_session
     from ingest.observe.audit import Audit
+    from ingest.observe.log_audit import LogAudit
+    from ingest.observe.log_verdict import differ, log_verdict_table
     from ingest.observe.verdict_table import verdict_table
     from ingest.start.preflight import refuse_away_lake
 
@@ -192,14 +200,18 @@ def audit(
     spark = spark_session.for_pipeline(pipeline, log)
     try:
         verdict = Audit(pipeline, spark, say, wait).execute()
+        logs = LogAudit(pipeline, spark).execute() if change_logs else []
     finally:
         spark.stop()
     if as_json:
-        print_json(verdict.as_json())
+        of_logs = {"change_logs": [one.as_json() for one in logs]} if change_logs else {}
+        print_json(verdict.as_json() | of_logs)
     else:
         out.print(verdict_table(verdict))
+        if change_logs:
+            out.print(log_verdict_table(logs))
     code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(verdict.outcome, Exit.NOT_COMPARABLE)
-    raise typer.Exit(int(code))
+    raise typer.Exit(int(Exit.DIFFERENT if differ(logs) else code))
 
 
 @app.command()

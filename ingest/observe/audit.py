@@ -28,6 +28,7 @@ from ingest.model.topics import TableId, captured
 from ingest.observe import fingerprint, left_tables, only_in_lake
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.verdict import (
+    MOST_EXAMPLES,
     BucketSums,
     Difference,
     TableResult,
@@ -44,8 +45,6 @@ from ingest.targets.target import live_rows
 MOST_BUCKETS = 64
 """So many differing buckets of a table are fetched row by row, a quarter of it; then counting
 stops."""
-MOST_EXAMPLES = 20
-
 Say = Callable[[str], None]
 
 

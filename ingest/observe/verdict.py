@@ -10,6 +10,9 @@ from typing import Literal
 BucketSums = Mapping[int, tuple[int, int, int]]
 """Bucket to (rows, sum of first hash halves, sum of second hash halves)."""
 
+MOST_EXAMPLES = 20
+"""Of a table, so many differences are named."""
+
 Found = Literal["missing in the lake", "only in the lake", "differs"]
 
 
