@@ -97,11 +97,14 @@ class ChangeLogs:
         return self._state(handle, now, held if written is None else then)
 
     def is_empty(self, log: SparkTable) -> bool:
-        """Whether nothing was ever written to it, or it is not there."""
-        if not log.exists():
-            return True
+        """Whether it holds nothing, or is not there. That no commit says what it holds is not enough: Delta's log loses old ones."""
+        return not log.exists() or (change_log_table.is_one(log) and log.frame().isEmpty())
+
+    def as_it_is(self, log: SparkTable) -> LogState | None:
+        """As its newest commit of changes has left it; None where none has."""
         handle = self._direct(log) or self.merging.reached.written_by_spark(log)
-        return change_log_table.is_one(log) and own_commits.log_held(handle) is None
+        held = own_commits.log_held(handle) if log.exists() else None
+        return None if held is None else self._state(handle, held, held)
 
     def note(
         self, log: SparkTable, said: Sequence[Control], known: LogState, at: Identity

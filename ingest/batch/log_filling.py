@@ -1,33 +1,42 @@
 """Change logs that are asked for later, filled with what Kafka still has of their tables' changes (``change_log_from: kafka``).
 
 For each such table one batch of its own, before the stream goes on: from the first record of its topic that is there up to where the table is,
-read by Spark's columns as a new lake would read it, and appended by one commit. The table itself is not touched.
+read by Spark's columns, and appended by one commit. The table itself is not touched.
 
-The log's commit comes first, then the manifest's row. A start that finds the one without the other finishes it by the commit's note, as it
-does with every batch, and finds the commit there. What the log holds from then on it says by itself, so the stream adds nothing twice.
+What the topic holds is not always what was applied: another server may have sent changes again, a policy or a setting may have been another one
+then, a value may be unreadable now. Wherever that cannot be known, everything up to there is left out, and the log begins behind it and says so
+(``begin``): it may hold less than Kafka has, and never what the table has not.
+
+The log's commit comes first, then the manifest's row. A start that finds the one without the other publishes the log as it is, by the commit's
+note: the commit holds all of it, and Kafka is not asked again. What a log holds it says by itself, so the stream adds nothing twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pyspark.sql import functions as F
+
+from ingest.arrow.table_batch import TableBatch
 from ingest.batch.readers import Reader
-from ingest.batch.record_reader import ReadRequest, SparkRecords
+from ingest.batch.record_reader import Reading, ReadRequest, SparkRecords
 from ingest.batch.settling import Spine
 from ingest.batch.side_by_side import SideBySide, in_words
 from ingest.batch.stage_times import Stopwatch
 from ingest.batch.step_cutter import StepCutter
 from ingest.batch.table_applier import Applier, Work
 from ingest.batch.table_definitions import Definitions, InForce
+from ingest.changes import batch_facts, dedup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Log
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.model import reasons
+from ingest.model.epochs import Epoch
 from ingest.model.errors import of_table
-from ingest.model.manifest import Entry, Place, TableState
+from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.position import PART_DELETE, Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
@@ -46,7 +55,7 @@ class _Batches(Spine, Protocol):
 
 @dataclass(frozen=True)
 class LogFilling:
-    """Of one job."""
+    """Of one job. ``epochs``: of the source's log."""
 
     batches: _Batches
     log: Log
@@ -54,6 +63,7 @@ class LogFilling:
     cutter: StepCutter
     held: HeldBack
     applier: Applier
+    epochs: Sequence[Epoch]
 
     def look(self) -> None:
         """Fill what is to be filled. A table whose log cannot be stands still, with all that comes, so that its log begins with nothing less
@@ -73,7 +83,9 @@ class LogFilling:
 
     def finish(self, note: Note) -> None:
         """What a crash has ended between a log's commit and the manifest's row."""
-        self._fill(TableId.parse(note.fill), self.batches.definitions.in_force(note, self._newest))
+        table = TableId.parse(note.fill)
+        state = self._newest.tables[note.fill]
+        self._publish(table, replace(state, log=self.applier.log_as_it_is(table) or state.log))
 
     @property
     def _newest(self) -> Entry:
@@ -89,13 +101,17 @@ class LogFilling:
         return wanted and not waits and self.applier.has_empty_log(table)
 
     def _ranges(self, table: TableId, first: Mapping[Place, int]) -> dict[Place, tuple[int, int]]:
-        topic = self.batches.pipeline.topic(table)
-        ends = {place: end for place, end in self._newest.ends.items() if place[0] == topic}
-        return {
-            place: (start, end)
-            for place, end in ends.items()
-            if (start := first.get(place, end)) < end
-        }
+        """From what Kafka has first, or another server's log begins with, whose changes may be some of before sent again, up to what is applied:
+        a topic that is being read again from its beginning stands before that.
+        """
+        found, topic = dict[Place, tuple[int, int]](), self.batches.pipeline.topic(table)
+        for place, end in self._newest.ends.items():
+            if place[0] == topic and place in first:
+                applied = max(end, self._newest.high_water.get(place, HighWater()).offset)
+                start = max(first[place], *(one.starts.get(place, 0) for one in self.epochs), 0)
+                if start < applied:
+                    found[place] = (start, applied)
+        return found
 
     def _try(self, table: TableId, seen: InForce) -> None:
         tables = self.batches.tables
@@ -103,7 +119,7 @@ class LogFilling:
             self._fill(table, seen)
         except Exception as failure:
             of_table(failure, str(table))
-            if tables.failures.is_everybodys(failure):
+            if not tables.failures.is_its_own(table, failure):
                 raise
             path = self.batches.pipeline.change_log_path(table)
             why = reasons.STOPPED.of(words=f"its change log: {in_words(failure, path)}")
@@ -116,38 +132,79 @@ class LogFilling:
         request = ReadRequest(note, seen.catalog, seen.aside, records, previous=None)
         try:
             read = self.reader.read(request, Stopwatch())
-            facts = ddl_policy.ruled(read.facts, self.batches.pipeline.rules)
-            if (found := facts.get(table)) is None:
-                return  # no change at all: the log begins with the next one
-            (batch,) = self.cutter.prepare(read, {table: found}, seen, previous=None)
-            # What waits comes once it is taken in; what was given up never does.
-            self.held.leave_out(note.batch_id, [batch])
-            assert batch.log is not None
-            controls = [*batch.log.controls, *self._more(note, found, batch.log.first)]
-            batch.log = replace(batch.log, controls=controls, starts={})
+            cut = self._other_rules(table, read)
+            batch = self._batch(table, read, seen, cut)
+            if batch and (odd := self.held.newest_odd(batch, read.changes, note.batch_id)):
+                cut = odd
+                batch = self._batch(table, read, seen, cut)
+            if batch is None:
+                return  # nothing that is left: the log begins with the next change
             log = self.applier.fill_log(batch, Work.of(note))
         finally:
             self.cutter.release()
             self.held.release()
             self.reader.release()
-        state = replace(self._newest.tables[str(table)], log=log)
-        self._publish(table, state, time.monotonic() - started)
-        self.batches.tables.say(
-            f"{table}: {found.changes:,} changes that Kafka still had are in its change log"
+        self._publish(
+            table, replace(self._newest.tables[str(table)], log=log), time.monotonic() - started
         )
+        say = self.batches.tables.say
+        say(f"{table}: {batch.facts.changes:,} changes that Kafka still had are in its change log")
 
-    def _more(self, note: Note, found: TableFacts, first: Position | None) -> list[Control]:
-        """What no change says. ``first``: where the table's first snapshot was taken. Where Kafka has lost the beginning of the topic, or some of
-        what came since, the log begins with that; and what the newest snapshot that read the table again did not find is gone.
+    def _batch(
+        self, table: TableId, read: Reading, seen: InForce, cut: Position | None
+    ) -> TableBatch | None:
+        """Its part of what was read, behind a place; None where there is none. What waits in quarantine is left out, and comes once it is taken in; what
+        was given up never does.
         """
-        told, name = list[Control](), str(found.table)
-        lost = any(start for start, _ in note.ranges.values())
-        if lost or any(gap.table == name for gap in self._newest.gaps):
-            before = replace(found.low, pos=max(found.low.pos - 1, 0), part=PART_DELETE)
-            told.append(Control("begin", before))
-        at = self._newest.tables[name].snapshot
-        if at is not None and at != first and found.low < at <= found.high:
-            told.append(Control("void", at))
+        self.cutter.release()
+        if cut is not None and read.changes is not None:
+            changes = read.changes.filter(F.col("position") > dedup.literal(cut))
+            facts, counts = batch_facts.gather(changes)
+            read = replace(read, changes=changes, facts=facts, counts=counts)
+        found = ddl_policy.ruled(read.facts, self.batches.pipeline.rules).get(table)
+        if found is None:
+            return None
+        state = self._newest.tables[str(table)]
+        # What was applied without a change behind it, as a DROP TABLE, is of the log, too.
+        applied = max(at for at in (found.high, state.position) if at)
+        found = replace(found, high=applied)
+        (batch,) = self.cutter.prepare(read, {table: found}, seen, previous=None)
+        self.held.leave_out(seen.note.batch_id, [batch], read.changes)
+        assert batch.log is not None
+        more = self._more(seen.note, found, batch.log.first, cut)
+        batch.log = replace(batch.log, controls=[*batch.log.controls, *more], starts={})
+        return batch
+
+    def _other_rules(self, table: TableId, read: Reading) -> Position | None:
+        """The newest place behind which it is certain what was done about a DROP or TRUNCATE: a policy that ignores such may be newer than they are."""
+        ignores = self.batches.pipeline.rules(table).ignores
+        found = list[Position]()
+        if "drop_table" in ignores:
+            versions = self.batches.definitions.known().versions.get(table, ())
+            found += [one.position for one in versions if one.kind == "DROP"]
+        if "truncate" in ignores and table in read.facts:
+            found += read.facts[table].truncates
+        applied = self._newest.tables[str(table)].position
+        return max((at for at in found if applied and at <= applied), default=None)
+
+    def _more(
+        self, note: Note, found: TableFacts, first: Position | None, cut: Position | None
+    ) -> list[Control]:
+        """What no change says. ``first``: where the table's first snapshot was taken. The log begins where something of before was left out, or is lost,
+        and once more behind what Kafka has lost in between; and what the newest snapshot that read the table again did not find is gone.
+        """
+        name, topic = str(found.table), self.batches.pipeline.topic(found.table)
+        front = replace(found.low, pos=max(found.low.pos - 1, 0), part=PART_DELETE)
+        places = [place for place, end in self._newest.ends.items() if place[0] == topic and end]
+        is_lost = any(place not in note.ranges or note.ranges[place][0] for place in places)
+        begins = {front} if cut or is_lost else set()
+        for gap in self._newest.gaps:
+            if gap.table == name and reasons.voids(gap.reason):
+                begins.add(max(gap.position or front, front))
+        told = [Control("begin", at) for at in sorted(begins)]
+        gone = self._newest.tables[name].snapshot
+        if gone is not None and gone != first and gone > found.low:
+            told.append(Control("void", gone))
         return told
 
     def _publish(self, table: TableId, state: TableState, seconds: float = 0.0) -> None:

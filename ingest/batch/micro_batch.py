@@ -108,7 +108,8 @@ class Batches:
         awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
         mine = (self, self._applier, self.definitions, awaited, requests, self._again)
         self._settling = Settling(*mine, second_look, later)
-        self.filling = LogFilling(self, log, self._reader, self._cutter, self._held, self._applier)
+        has = (self._reader, self._cutter, self._held, self._applier, epochs)
+        self.filling = LogFilling(self, log, *has)
 
     def apply(
         self, batch: DataFrame, spark_batch: int, between_parts: Callable[[], None] = lambda: None

@@ -67,6 +67,11 @@ class Failures:
             self._again_at = self.clock() + AGAIN_AFTER
         return alone
 
+    def is_its_own(self, table: TableId, failure: BaseException) -> bool:
+        """Of what is done for one table alone: whether it stands still by this failure. One that may be everybody's is taken for that once."""
+        self._tries[table] += 1
+        return not self.is_everybodys(failure) or self._tries[table] >= TRIES
+
     def forget(self, applied: Iterable[TableId]) -> None:
         """What failed at these was chance."""
         for table in applied:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +28,7 @@ from ingest.model.topics import TableId
 from ingest.schema import carried, change_log
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog
+from ingest.schema.change_log import Control
 from ingest.schema.steps import Step, TableFacts, steps
 
 
@@ -102,12 +104,15 @@ class StepCutter:
         keys = self._keys(found, cut)
         mine = (F.col("database") == table.database) & (F.col("table") == table.name)
         mine = mine & (F.col("op") != "t")
-        every_change: DataFrame | None = None
+        every_change, begins = cast("DataFrame | None", None), cast("Position | None", None)
         if not all(keys) and found.attempt:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.
             every_change = dedup.without_other_attempts(readable.filter(mine), found.attempt)
             readable = dedup.of_attempt(readable.filter(mine), found.attempt)
+            if state is None and found.low < found.attempt.position:
+                # Nor can changes of rows be told that are those of an earlier attempt.
+                every_change, begins = None, found.attempt.position
         unfit = self.pipeline.unfit(table, keyed=bool(keys[-1]))
         # Of a table that is to be made, a batch of TRUNCATEs alone does not say what its key is.
         told = found.changes > len(found.truncates)
@@ -144,7 +149,7 @@ class StepCutter:
                     every=every_change if logs and not self._replays else None,
                 )
             )
-        log = self._for_log(None, found, every, catalog, state)
+        log = self._for_log(None, found, every, catalog, state, begins)
         return TableBatch(found, batches, log=log)
 
     def _log_places(
@@ -169,8 +174,11 @@ class StepCutter:
         every: list[Step],
         catalog: Catalog,
         state: TableState | None,
+        begins: Position | None = None,
     ) -> ForLog | None:
-        """``every``: the table's steps, those that leave nothing of its rows among them."""
+        """``every``: the table's steps, those that leave nothing of its rows among them; ``begins``: where the log begins, though there was something
+        before.
+        """
         table, place = found.table, self._logs.get(found.table)
         if place is None:
             return None
@@ -178,7 +186,10 @@ class StepCutter:
         return ForLog(
             rows,
             change_log.versions(table, every, catalog, found.high),
-            change_log.controls(found, every, catalog, applied),
+            [
+                *([Control("begin", begins)] if begins else []),
+                *change_log.controls(found, every, catalog, applied),
+            ],
             restarted_snapshots.first(catalog, table),
             state.log if state else None,
             applied,

@@ -169,6 +169,11 @@ class Applier:
             SparkTable(self._own_session(), self.pipeline.change_log_path(table))
         )
 
+    def log_as_it_is(self, table: TableId) -> LogState | None:
+        """A table's change log; None where nothing was written to it."""
+        path = self.pipeline.change_log_path(table)
+        return self._logs.as_it_is(SparkTable(self._own_session(), path))
+
     def fill_log(self, batch: TableBatch, work: Work) -> LogState | None:
         """A batch's part of a table's change log, and nothing else."""
         session, table = self._own_session(), batch.facts.table

@@ -171,6 +171,18 @@ class Pipeline(Settings):
         return self
 
     @model_validator(mode="after")
+    def _fills_logs_by_position(self) -> Pipeline:
+        asked = [
+            self.defaults.change_log_from,
+            *(one.change_log_from for one in self.tables.values()),
+        ]
+        if "kafka" in asked and self.dedup.keeps_state:
+            raise ValueError(
+                "change_log_from: what Kafka has would be read without what Spark's state has seen; say `dedup: {by: position}`"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _is_reached_by_its_tasks(self) -> Pipeline:
         if self.spark.is_away and is_local(self.lake.path) and not self.lake.shared:
             raise ValueError(

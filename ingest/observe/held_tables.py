@@ -52,6 +52,16 @@ def held(path: str) -> HeldTable | None:
     )
 
 
+def rows(path: str) -> int:
+    """How many rows any table has, as its log says; 0 where there is none."""
+    try:
+        with _readable(path) as place:
+            actions = pa.table(opened(place).get_add_actions(flatten=True))
+    except TableNotFoundError:
+        return 0
+    return int(pc.sum(actions.column("num_records")).as_py() or 0)
+
+
 def live(path: str, table: HeldTable) -> int:
     """How many of its rows count. Where delta-rs cannot read them, all that its log names, those that are marked as
     deleted or dead included.

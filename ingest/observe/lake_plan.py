@@ -256,10 +256,10 @@ def of_logs(
     found = []
     for name, state in states.items():
         table = TableId.parse(name)
-        if logs(table) and state.log is None:
+        if logs(table) and (records := in_kafka(table)) is not None:
+            found.append(Effect(name, "targets", ("metadata",), _from_kafka(*records, path(table))))
+        elif logs(table) and state.log is None:
             sentence = f"each change from now on goes to {path(table)}, too; `ingest resync` brings the rows that are there"
-            if (records := in_kafka(table)) is not None:
-                sentence = _from_kafka(*records, path(table))
             found.append(Effect(name, "targets", ("metadata",), sentence))
         elif state.log is not None and not logs(table):
             sentence = "its change log ends and stays as it is; asked for again, it lacks what comes meanwhile, and says so"

@@ -101,10 +101,10 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
 def _in_kafka(
     pipeline: Pipeline, states: Mapping[str, TableState]
 ) -> Callable[[TableId], tuple[int, int] | None]:
-    """As ``of_logs`` wants it. Kafka is asked for the topics of those alone."""
-    begin = {name for name, state in states.items() if state.log is None}
-    tables = [table for table in map(TableId.parse, begin) if pipeline.logs(table)]
-    filled = [table for table in tables if pipeline.change_log_from(table) == "kafka"]
+    """As ``of_logs`` wants it: of logs that hold nothing. Kafka is asked for the topics of those alone."""
+    named = [table for table in map(TableId.parse, states) if pipeline.logs(table)]
+    wanted = [table for table in named if pipeline.change_log_from(table) == "kafka"]
+    filled = [table for table in wanted if not held_tables.rows(pipeline.change_log_path(table))]
     topics = {pipeline.topic(table): table for table in filled}
     first = broker.first_offsets(pipeline, topics) if topics else {}
     ends = broker.end_offsets(pipeline, topics) if topics else {}

@@ -63,7 +63,9 @@ def may_be_finished(facts: StartFacts, torn: Sequence[LakeFacts]) -> Note | None
 
 
 def lost(facts: StartFacts, note: Note) -> list[Place]:
-    """Where Kafka no longer has what a batch took."""
+    """Where Kafka no longer has what a batch took and is to be read again for it: nothing, of one that has filled a change log."""
+    if note.fill:
+        return []
     return [place for place, (start, _) in note.ranges.items() if _is_lost(facts, place, start)]
 
 

@@ -23,6 +23,7 @@ from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.names import quarantine_path
+from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop, Dropped
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
@@ -130,13 +131,37 @@ class HeldBack:
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
-    def leave_out(self, before: int, tables: Sequence[TableBatch]) -> None:
-        """Leave out of ``tables`` what earlier batches than ``before`` set aside and that still waits, or was given up."""
+    def leave_out(
+        self, before: int, tables: Sequence[TableBatch], changes: DataFrame | None
+    ) -> None:
+        """Leave out of ``tables`` those of ``changes`` that earlier batches than ``before`` set aside and that still wait, or were given up."""
+        if changes is not None and (held := self._set_aside(changes, before)) is not None:
+            self._leave_out(held, tables)
+
+    def newest_odd(
+        self, table: TableBatch, changes: DataFrame | None, before: int
+    ) -> Position | None:
+        """The place of the newest change that cannot be read and was not set aside, as it could be read when it came; None without one."""
+        assert changes is not None
+        odd = [changes.filter(F.col("reason").isNotNull()), *table.rejects()]
+        every = reduce(DataFrame.unionByName, [one.select(*PLACE, "position") for one in odd])
+        if (held := self._set_aside(changes, before)) is not None:
+            every = quarantine_rows.without(every, held)
+        found = every.agg(F.max("position").alias("at")).collect()[0]["at"]
+        return None if found is None else Position.from_mapping(found.asDict())
+
+    def _set_aside(self, changes: DataFrame, before: int) -> DataFrame | None:
+        """Places of those of these changes that wait in quarantine, or were given up. By what they hold, too: a topic that is made again gives
+        offsets anew.
+        """
         table = SparkTable(self._session, self._path)
         if not table.exists():
-            return
+            return None
         held = table.frame().filter(F.col("batch_id") < before)
-        self._leave_out(held.filter(F.coalesce("settled", F.lit(-1)) < 0).select(*PLACE), tables)
+        held = held.filter(F.coalesce("settled", F.lit(-1)) < 0)
+        same = [F.col(f"c.{one}") == F.col(f"q.{one}") for one in PLACE]
+        same.append(F.col("c.value").eqNullSafe(F.col("q.value")))
+        return changes.alias("c").join(held.alias("q"), same, "left_semi").select(*PLACE)
 
     def settle(self, settled: DataFrame, identity: Identity, but: Sequence[str] = ()) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer. ``but``: topics of which it was not applied."""

@@ -1,0 +1,59 @@
+"""Change logs on the real chain: one that is asked for later is filled from Kafka, and the audit folds it."""
+
+import json
+
+import pytest
+
+from ingest.config.pipeline_file import load
+from ingest.lake.manifest.manifest_reader import Ledger
+
+LATER = "\ndefaults: {targets: [mirror, change_log], change_log_from: kafka}\n"
+
+
+@pytest.mark.long  # in memory the same laws hold over more (tests/spark/batch/test_change_log_filled.py)
+@pytest.mark.parametrize("engine", ["auto", "spark"])
+def test_a_log_that_is_asked_for_later_is_filled_from_kafka_whatever_dies_meanwhile(
+    cli, server, engine
+):
+    server.database("later")
+    server.sql(
+        "CREATE TABLE later.t (id INT PRIMARY KEY, v VARCHAR(20))",
+        "CREATE TABLE later.bag (n INT, v VARCHAR(20))",
+        "INSERT INTO later.t VALUES (1, 'a'), (2, 'b'), (3, '\u2028')",
+        "INSERT INTO later.bag VALUES (1, 'a'), (1, 'a'), (NULL, NULL)",
+    )
+    file = cli.init("later", "later.*")
+    text = file.read_text().replace("\nspark:\n", f"\nspark:\n  merge_engine: {engine}\n")
+    file.write_text(text)
+    assert cli.once(file).returncode == 0
+    server.sql(
+        "UPDATE later.t SET v = 'x' WHERE id = 1",
+        "DELETE FROM later.t WHERE id = 2",
+        "DELETE FROM later.bag WHERE n = 1 LIMIT 1",
+        "ALTER TABLE later.t ADD c INT DEFAULT 7",
+        "INSERT INTO later.t VALUES (4, 'd', 8)",
+    )
+    assert cli.once(file).returncode == 0
+    file.write_text(text + LATER)
+    planned = json.loads(cli("plan", str(file), "--json").stdout)["lake"]
+    begins = {one["table"]: one["sentence"] for one in planned if one["statement"] == "targets"}
+    assert begins["later.t"].startswith("up to ")
+    assert "Kafka still has" in begins["later.t"]
+    for _ in range(2):
+        torn = cli.once(file, INGEST_FAILPOINT="log_committed~later.t:kill")
+        assert torn.returncode != 0
+    done = cli.once(file)
+    assert done.returncode == 0, done.stderr
+    assert "changes that Kafka still had are in its change log" in done.stdout + done.stderr
+    server.sql("UPDATE later.t SET v = 'y'", "INSERT INTO later.bag VALUES (9, 'z')")
+    assert cli.once(file).returncode == 0
+    said = cli("audit", str(file), "--change-logs", "--json")
+    found = json.loads(said.stdout)
+    assert (said.returncode, found["equal"]) == (0, True), said.stderr
+    logs = {one["name"]: one for one in found["change_logs"]}
+    assert {name: (one["compared"], one["differences"]) for name, one in logs.items()} == {
+        "later.t": (3, 0),
+        "later.bag": (3, 0),
+    }
+    kinds = [entry.kind for entry in Ledger(load(file).lake.path).entries(50)]
+    assert kinds.count("fill") == 2
