@@ -138,7 +138,7 @@ def agree(spark, path):
     assert duckdb["files"] == {file: rows for file, rows in wanted.items() if rows}
 
 
-@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize("marks", [pytest.param(False, marks=pytest.mark.long), True])
 def test_all_make_the_same_of_a_log_by_delta_rs(spark, tmp_path, held, marks):
     made, lake = tables.direct(tmp_path, held, marks=marks)
     for act in (lambda: None, made.checkpoint, lambda: tables.compacted(lake), made.checkpoint):

@@ -54,7 +54,9 @@ def test_thousands_of_truncates_with_rows_between_them_are_one_batch(spark, tmp_
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-@pytest.mark.parametrize("dies_at", [1, 2, 4, 5])
+@pytest.mark.parametrize(
+    "dies_at", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 4)), 5]
+)
 def test_a_batch_of_which_every_step_was_applied_is_finished_where_later_ones_make_them_void(
     spark, tmp_path, keyed, dies_at
 ):

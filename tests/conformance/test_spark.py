@@ -66,7 +66,9 @@ ASKED = {"soft_deletes": {"deletes": "soft"}}
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("kept_as", KEEPING, ids=lambda one: one.name)
-@pytest.mark.parametrize("engine", ["spark", "delta-rs", "deletion-vectors"])
+@pytest.mark.parametrize(
+    "engine", [pytest.param("spark", marks=pytest.mark.long), "delta-rs", "deletion-vectors"]
+)
 @SLOW
 @given(seeds=st.lists(st.integers(0, 2**32), min_size=2, max_size=2, unique=True))
 def test_what_counts_is_what_the_source_holds_and_the_rest_is_what_the_target_keeps(

@@ -13,7 +13,7 @@ from ingest.lake.engines.dispatch import Merging
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, pipeline_at
 from ingest.testing.source import Source
-from tests.support.lanes import LANES
+from tests.support.lanes import LANES, each
 
 DEFAULTS = {
     "tiny": ("TINYINT NOT NULL", -128),
@@ -47,12 +47,12 @@ def opened(spark, tmp_path, monkeypatch):
         lake.close()
 
 
-@pytest.fixture(params=["driver", "tasks, rows kept in Spark", "columns"])
+@pytest.fixture(params=each(["driver", "tasks, rows kept in Spark", "columns"], long=["columns"]))
 def lane(opened, request):
     return opened(request.param)
 
 
-@pytest.fixture(params=CARRYING)
+@pytest.fixture(params=each(CARRYING, long=["tasks, rows that Spark folds"]))
 def carrying(opened, request):
     return opened(request.param)
 

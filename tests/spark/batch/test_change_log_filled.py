@@ -61,7 +61,7 @@ def known(spark, tmp_path):
         one.close()
 
 
-@pytest.mark.parametrize("engine", ["delta-rs", "spark"])
+@pytest.mark.parametrize("engine", ["delta-rs", pytest.param("spark", marks=pytest.mark.long)])
 def test_it_is_what_it_would_be_had_it_been_there_from_the_beginning(logged, known, engine):
     source, spark = Source(), {"merge_engine": engine}
     table, bag = written(source)
@@ -81,7 +81,9 @@ def test_it_is_what_it_would_be_had_it_been_there_from_the_beginning(logged, kno
         assert told(other, name) == told(one, name)
 
 
-@pytest.mark.parametrize("at", ["log_started", "log_committed"])
+@pytest.mark.parametrize(
+    "at", [pytest.param("log_started", marks=pytest.mark.long), "log_committed"]
+)
 def test_one_that_is_torn_while_it_is_filled_is_filled_once(logged, at):
     source = Source()
     table, bag = written(source)

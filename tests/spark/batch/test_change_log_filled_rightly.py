@@ -66,7 +66,7 @@ def dropped(source):
     source.log.append(Record(source.name, compact(said)))
 
 
-@pytest.fixture(params=["known", "filled"])
+@pytest.fixture(params=[pytest.param("known", marks=pytest.mark.long), "filled"])
 def first(request):
     """What is said of logs until the fill: they are there, as a control, or they are not."""
     return LOGGED if request.param == "known" else MIRROR
@@ -141,7 +141,7 @@ def test_what_another_server_has_sent_again_is_in_it_once(logged):
     assert told(lake, "n") == [("begin", None), ("insert", 2)]
 
 
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("at_once", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_what_is_being_read_again_from_the_beginning_is_in_it_once(logged, at_once):
     source, lake = Source(), logged(defaults=MIRROR)
     table = source.table("d.t", {"id": "INT"}, ["id"])
@@ -247,7 +247,7 @@ def test_one_whose_commits_say_nothing_any_more_is_not_filled_again(logged):
     assert table.rows
 
 
-@pytest.mark.parametrize("lost", ["records", "the topic"])
+@pytest.mark.parametrize("lost", [pytest.param("records", marks=pytest.mark.long), "the topic"])
 def test_a_fill_that_was_torn_ends_though_kafka_has_its_records_no_more(logged, lost):
     source, lake = Source(), logged(defaults=MIRROR)
     table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])

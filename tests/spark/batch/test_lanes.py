@@ -19,12 +19,12 @@ from ingest.model.topics import TableId
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
-from tests.support.lanes import LANES
+from tests.support.lanes import LANES, each
 
 SEED = 7
 
 
-@pytest.fixture(params=LANES)
+@pytest.fixture(params=each(long=["driver, merged by Spark"]))
 def lane(spark, tmp_path, request, monkeypatch):
     settings, name = LANES[request.param]
     if request.param == "tasks, rows that Spark folds":

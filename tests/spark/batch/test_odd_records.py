@@ -65,7 +65,9 @@ def unreadable(record):
     return replace(record, value=b"no JSON")
 
 
-@pytest.mark.parametrize("at", [0, 20, 39])
+@pytest.mark.parametrize(
+    "at", [pytest.param(0, marks=pytest.mark.long), 20, pytest.param(39, marks=pytest.mark.long)]
+)
 def test_only_few_records_beside_an_odd_one_are_read_by_spark_s_columns(lane, at):
     lake, name = lane
     source, table, other = filled()

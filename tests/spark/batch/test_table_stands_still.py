@@ -125,7 +125,14 @@ def test_the_others_go_on_and_what_it_misses_comes_in_order_when_it_is_mended(
     assert pair.are_equal()
 
 
-@ways
+@pytest.mark.parametrize(
+    ("engine", "key"),
+    [
+        pytest.param("spark", ("id",), id="by Spark", marks=pytest.mark.long),
+        pytest.param("delta-rs", ("id",), id="by delta-rs", marks=pytest.mark.long),
+        pytest.param("delta-rs", (), id="without a key"),
+    ],
+)
 def test_what_was_committed_of_its_part_before_it_failed_is_taken_back(
     spark, tmp_path, engine, key
 ):

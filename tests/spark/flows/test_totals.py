@@ -324,6 +324,7 @@ def test_other_sinks_are_told_of_groups_that_are_gone_though_all_was_computed_an
     assert len(shop.shown("out")) == 1
 
 
+@pytest.mark.long
 def test_nothing_stays_in_spark_s_memory_behind_a_batch(spark, tmp_path, logged):
     shop = Shop(spark, tmp_path, logged, JOINED, SUMS)
     shop.flow.run()

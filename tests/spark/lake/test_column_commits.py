@@ -73,11 +73,16 @@ def _entry(target, version):
     [
         Position(0, 1, 50, 0, 1),  # theirs: not before itself
         Position(0, 1, 50, 0, 2),
-        Position(0, 1, 50, 1, 0),
-        Position(0, 1, 51),
-        Position(0, 2, 0),
-        Position(1, 0, 0),
-        Position(0, 1, 49, 9, 9),
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in (
+                Position(0, 1, 50, 1, 0),
+                Position(0, 1, 51),
+                Position(0, 2, 0),
+                Position(1, 0, 0),
+                Position(0, 1, 49, 9, 9),
+            )
+        ),
         Position(0, 0, 99, 9, 9),
     ],
     ids=str,

@@ -32,8 +32,18 @@ from tests.support.keyed_table import (
     source_of,
 )
 
+OFTEN = ("BIGINT", "VARCHAR", "DATETIME")
+of_each_key = pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(key, marks=[] if key[0].type_name in OFTEN else [pytest.mark.long])
+        for key in KEYS
+    ],
+    ids=lambda key: key[0].type_name,
+)
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
+
+@of_each_key
 def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     others = [one for one in EVERY_TYPE if " " not in one[0].name]
     columns = [key, *(others if key is KEYS[0] else others[:2])]  # every type once is enough
@@ -53,7 +63,7 @@ def test_it_leaves_the_rows_that_spark_s_merge_leaves(spark, table, key):
     assert SparkTable(spark, other.path).markers()[APP] == Marker(1, 3, 0).version
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key[0].type_name)
+@of_each_key
 def test_rows_of_keys_that_no_file_holds_are_added_as_spark_s_merge_inserts_them(spark, table, key):
     others = [one for one in EVERY_TYPE if " " not in one[0].name]
     columns = [key, *(others if key is KEYS[0] else others[:2])]

@@ -14,7 +14,7 @@ from tests.support.ledgers import history
 from tests.unit.lake.test_manifest import agrees, of_today_s_form, rows
 
 
-@pytest.mark.parametrize("old", [0, 3])
+@pytest.mark.parametrize("old", [pytest.param(0, marks=pytest.mark.long), 3])
 def test_it_gets_its_columns_with_the_first_row_and_says_what_was_published(
     spark, tmp_path, monkeypatch, old
 ):

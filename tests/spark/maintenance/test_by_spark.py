@@ -105,6 +105,7 @@ def behind_optimize(spark, lake, path, monkeypatch, dies_at):
             job.compact(str(path), 10_000, lambda _: None)
 
 
+@pytest.mark.long  # two jobs that die do it below, too
 def test_files_are_put_together_between_batches_and_no_row_changes(spark, lake, table):
     path = widened(lake, table, 9)
     (done, *_) = upkeep_of(lake, "ordered")

@@ -95,6 +95,7 @@ def falsehoods(lake):
     return [one for name in COLUMNS for one in Log.read(lake.path / "old" / name).falsehoods()]
 
 
+@pytest.mark.long  # what is brought over so was written by b51fb81 and before
 def test_contents_of_rows_are_made_anew_where_they_were_made_in_another_way(lake, source):
     before = {name: wrong_contents(lake.table(name)) for name in KEYLESS}
     assert before["moments"][0] > 0

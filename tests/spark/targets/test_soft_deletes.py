@@ -134,7 +134,7 @@ def with_another_key(lake):
     return lake
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [pytest.param(ENGINES[0], marks=pytest.mark.long), *ENGINES[1:]])
 def test_under_another_key_a_deleted_row_does_not_come_back_with_a_live_one_that_has_it(
     opened, engine
 ):
