@@ -61,7 +61,6 @@ def test_snapshot_stream_ddl_kills_and_re_sends_leave_the_lake_equal_and_no_row_
     lab.until_equal()
     lab.refuse_untrue()
     lab.refuse_other_logs()
-    command(lab, "audit", str(lab.file))
     read, engines = Counter(), set()
     for entry in Ledger(str(lab.lake)).entries(1000):
         read.update(entry.lanes)
@@ -70,6 +69,11 @@ def test_snapshot_stream_ddl_kills_and_re_sends_leave_the_lake_equal_and_no_row_
     assert read["driver"] == 0
     assert engines == {"spark"}
 
+
+@pytest.mark.long
+def test_spark_s_state_alone_has_a_horizon_and_the_audit_finds_what_came_again_behind_it(lab):
+    run_cell(lab, KILLS[0])
+    command(lab, "audit", str(lab.file))
     forget(lab, dedup={"by": "watermark"})
     resent, remembered = sent_again(lab, "bag")
     assert resent == remembered, "nobody asks their positions"
