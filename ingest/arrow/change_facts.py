@@ -96,7 +96,7 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
         reread, attempt = read.filter(pc.equal(read["part"], OF_REREAD)), _first_read(read)
     if "t" in ops:
         these = streamed.filter(pc.equal(streamed["op"], TRUNCATE))
-        truncates = these.group_by(list(_FIELDS)).aggregate([]).to_pylist()
+        truncates = these.group_by([*_FIELDS, "ts_us"]).aggregate([]).to_pylist()
     return {
         "database": table.database,
         "table": table.name,

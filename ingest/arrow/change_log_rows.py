@@ -84,6 +84,7 @@ def of_controls(said: Sequence[Control], log: LogBatch) -> pa.Table:
         {
             "operation": one.operation,
             "position": one.position.as_dict(),
+            "committed_at": one.committed_at,
             "batch_id": log.batch,
             "origin": "resync" if one.operation in ("void", "restart") else "stream",
             "schema_version": str(one.version) if one.version else None,

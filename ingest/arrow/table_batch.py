@@ -81,6 +81,8 @@ class StepBatch:
         """Take those away that stand at the places of ``others``; returns what was kept before."""
         before = self.changes
         self._kept = keep(quarantine_rows.without(before, others))
+        if self.every is not None:
+            self.every = quarantine_rows.without(self.every, others)
         self.rows = None
         return before
 

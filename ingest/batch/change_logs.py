@@ -97,8 +97,8 @@ class ChangeLogs:
         return self._state(handle, now, held if written is None else then)
 
     def is_empty(self, log: SparkTable) -> bool:
-        """Whether it holds nothing, or is not there. That no commit says what it holds is not enough: Delta's log loses old ones."""
-        return not log.exists() or (change_log_table.is_one(log) and log.frame().isEmpty())
+        """Whether it holds no file, or is not there. That no commit says what it holds is not enough: Delta's log loses old ones."""
+        return not log.exists() or (change_log_table.is_one(log) and not log.frame().inputFiles())
 
     def as_it_is(self, log: SparkTable) -> LogState | None:
         """As its newest commit of changes has left it; None where none has."""

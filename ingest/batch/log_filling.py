@@ -37,9 +37,9 @@ from ingest.model import reasons
 from ingest.model.epochs import Epoch
 from ingest.model.errors import of_table
 from ingest.model.manifest import Entry, HighWater, Place, TableState
-from ingest.model.position import PART_DELETE, Position
+from ingest.model.position import PART_DELETE, PART_WRITE, Position
 from ingest.model.start_facts import Note
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, captured
 from ingest.schema import ddl_policy
 from ingest.schema.change_log import Control
 from ingest.schema.steps import TableFacts
@@ -70,13 +70,11 @@ class LogFilling:
         than was asked for; the others go on.
         """
         newest = self.batches.newest
-        due = (
-            [] if newest is None else list(filter(self._is_due, map(TableId.parse, newest.tables)))
-        )
-        if not due:
+        wanted = [] if newest is None else self._wanted(newest)
+        if not wanted:
             return
-        first = self.log.begins([self.batches.pipeline.topic(table) for table in due])
-        for table in due:
+        first = self.log.begins([self.batches.pipeline.topic(table) for table in wanted])
+        for table in wanted:
             if ranges := self._ranges(table, first):
                 note = replace(self.batches.note(), ranges=ranges, fill=str(table))
                 self._try(table, self.batches.definitions.in_force(note, self._newest))
@@ -93,12 +91,16 @@ class LogFilling:
         assert newest is not None
         return newest
 
-    def _is_due(self, table: TableId) -> bool:
-        """Whether its log is to have what Kafka has, and has nothing at all. Of a table that waits it would be too much."""
-        pipeline, state = self.batches.pipeline, self._newest.tables[str(table)]
-        wanted = pipeline.logs(table) and pipeline.change_log_from(table) == "kafka"
-        waits = state.waits or table in self.batches.tables.standing(self._newest)
-        return wanted and not waits and self.applier.has_empty_log(table)
+    def _wanted(self, newest: Entry) -> list[TableId]:
+        """Tables whose logs are to have what Kafka has, and may have nothing yet. Of a table that waits it would be too much."""
+        pipeline = self.batches.pipeline
+        standing, found = self.batches.tables.standing(newest), list[TableId]()
+        for table in captured(map(TableId.parse, newest.tables), pipeline.source.tables):
+            state = newest.tables[str(table)]
+            wanted = pipeline.logs(table) and pipeline.change_log_from(table) == "kafka"
+            if wanted and not state.waits and table not in standing:
+                found.append(table)
+        return found
 
     def _ranges(self, table: TableId, first: Mapping[Place, int]) -> dict[Place, tuple[int, int]]:
         """From what Kafka has first, or another server's log begins with, whose changes may be some of before sent again, up to what is applied:
@@ -116,7 +118,9 @@ class LogFilling:
     def _try(self, table: TableId, seen: InForce) -> None:
         tables = self.batches.tables
         try:
-            self._fill(table, seen)
+            known = self._newest.tables[str(table)].log is not None
+            if self.applier.has_empty_log(table, known=known):
+                self._fill(table, seen)
         except Exception as failure:
             of_table(failure, str(table))
             if not tables.failures.is_its_own(table, failure):
@@ -135,11 +139,13 @@ class LogFilling:
             cut = self._other_rules(table, read)
             batch = self._batch(table, read, seen, cut)
             if batch and (odd := self.held.newest_odd(batch, read.changes, note.batch_id)):
-                cut = odd
+                cut = max(at for at in (cut, odd) if at)
                 batch = self._batch(table, read, seen, cut)
             if batch is None:
-                return  # nothing that is left: the log begins with the next change
+                return  # nothing is left: the log begins with the next change
             log = self.applier.fill_log(batch, Work.of(note))
+            if self.applier.has_empty_log(table):
+                return
         finally:
             self.cutter.release()
             self.held.release()
@@ -171,37 +177,56 @@ class LogFilling:
         (batch,) = self.cutter.prepare(read, {table: found}, seen, previous=None)
         self.held.leave_out(seen.note.batch_id, [batch], read.changes)
         assert batch.log is not None
-        more = self._more(seen.note, found, batch.log.first, cut)
+        assert read.changes is not None
+        lowest = batch_facts.lowest(read.changes)
+        more = self._more(seen.note, found, batch.log.first, cut, lowest)
         batch.log = replace(batch.log, controls=[*batch.log.controls, *more], starts={})
         return batch
 
     def _other_rules(self, table: TableId, read: Reading) -> Position | None:
-        """The newest place behind which it is certain what was done about a DROP or TRUNCATE: a policy that ignores such may be newer than they are."""
-        ignores = self.batches.pipeline.rules(table).ignores
-        found = list[Position]()
-        if "drop_table" in ignores:
-            versions = self.batches.definitions.known().versions.get(table, ())
-            found += [one.position for one in versions if one.kind == "DROP"]
-        if "truncate" in ignores and table in read.facts:
-            found += read.facts[table].truncates
-        applied = self._newest.tables[str(table)].position
-        return max((at for at in found if applied and at <= applied), default=None)
+        """The newest place behind which it is certain what was done about a DROP or TRUNCATE. A policy that ignores DROPs may be newer than they are; and where the
+        table has rows of before, the policy of that time has ignored it.
+        """
+        state = self._newest.tables[str(table)]
+        versions = self.batches.definitions.known().versions.get(table, ())
+        drops = [one.position for one in versions if one.kind == "DROP"]
+        truncates = [*read.facts[table].truncates] if table in read.facts else []
+        applied = [at for at in (*drops, *truncates) if state.position and at <= state.position]
+        newest = max(applied, default=None)
+        ignored = "drop_table" in self.batches.pipeline.rules(table).ignores
+        cuts = [at for at in drops if ignored and at in applied]
+        if newest is not None and self.applier.holds_older(table, newest):
+            cuts.append(newest)
+        return max(cuts, default=None)
 
     def _more(
-        self, note: Note, found: TableFacts, first: Position | None, cut: Position | None
+        self,
+        note: Note,
+        found: TableFacts,
+        first: Position | None,
+        cut: Position | None,
+        lowest: Mapping[Place, Position],
     ) -> list[Control]:
-        """What no change says. ``first``: where the table's first snapshot was taken. The log begins where something of before was left out, or is lost,
-        and once more behind what Kafka has lost in between; and what the newest snapshot that read the table again did not find is gone.
+        """What no change says. ``first``: where the table's first snapshot was taken; ``lowest``: by partition, the oldest change that is left. The log
+        begins behind all that was left out or is lost, and once more behind what Kafka has lost in between; and what the newest snapshot
+        that read the table again did not find is gone.
         """
         name, topic = str(found.table), self.batches.pipeline.topic(found.table)
-        front = replace(found.low, pos=max(found.low.pos - 1, 0), part=PART_DELETE)
-        places = [place for place, end in self._newest.ends.items() if place[0] == topic and end]
-        is_lost = any(place not in note.ranges or note.ranges[place][0] for place in places)
-        begins = {front} if cut or is_lost else set()
+        begins, marks = [cut] if cut else list[Position](), self._newest.high_water
+        for place, end in self._newest.ends.items():
+            if place[0] != topic or not end or note.ranges.get(place, (1, 1))[0] == 0:
+                continue
+            if place in lowest and place in note.ranges:
+                begins.append(_just_before(lowest[place]))
+            elif place in marks and (at := marks[place].position):
+                begins.append(at)
+            else:
+                begins.append(_just_before(found.low))
+        told = [Control("begin", max(begins))] if begins else []
         for gap in self._newest.gaps:
             if gap.table == name and reasons.voids(gap.reason):
-                begins.add(max(gap.position or front, front))
-        told = [Control("begin", at) for at in sorted(begins)]
+                at = max([gap.position or found.low, *begins])
+                told += [] if told and at <= told[0].position else [Control("begin", at)]
         gone = self._newest.tables[name].snapshot
         if gone is not None and gone != first and gone > found.low:
             told.append(Control("void", gone))
@@ -211,3 +236,12 @@ class LogFilling:
         entry = self.batches.without_changes("fill")
         tables = {**entry.tables, str(table): replace(state, changes=0)}
         self.batches.publish(replace(entry, tables=tables, seconds=seconds))
+
+
+def _just_before(change: Position) -> Position:
+    """Where a log begins of which this is the oldest change that is left. A snapshot's rows share one place: others of them may be lost, and are
+    of before the beginning.
+    """
+    if change.part == PART_DELETE and change.row == 0:
+        return replace(change, part=PART_WRITE)
+    return replace(change, pos=max(change.pos - 1, 0), part=PART_DELETE)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ingest.arrow.kept_rows import StepPieces
 from ingest.arrow.table_batch import StepBatch, StepRows, TableBatch
@@ -19,7 +20,7 @@ from ingest.batch.change_logs import ChangeLogs
 from ingest.batch.job_descriptions import described
 from ingest.batch.row_fates import Was, another
 from ingest.batch.table_columns import TableColumns
-from ingest.changes import row_images
+from ingest.changes import dedup, row_images
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import change_log_table, other_writers, own_commits
@@ -31,13 +32,15 @@ from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
 from ingest.model.failpoints import reached
 from ingest.model.manifest import LogState
-from ingest.model.names import Role, app_id, numbered
+from ingest.model.names import RESERVED_COLUMN, Role, app_id, numbered
+from ingest.model.position import Position
 from ingest.model.start_facts import Note, carrying
 from ingest.model.topics import TableId, captured
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.change_log import Control
 from ingest.schema.steps import Applied
+from ingest.targets.target import live_rows
 
 _PHASES = 4  # of a step: wipe, evolve, fill, merge; each is a commit with a version of its own
 
@@ -163,11 +166,19 @@ class Applier:
         log = SparkTable(session, self.pipeline.change_log_path(table))
         return self._logs.append(log, batch, batch.log, self._of_log(table, work))
 
-    def has_empty_log(self, table: TableId) -> bool:
-        """Whether nothing was ever written to a table's change log."""
-        return self._logs.is_empty(
-            SparkTable(self._own_session(), self.pipeline.change_log_path(table))
-        )
+    def has_empty_log(self, table: TableId, *, known: bool = False) -> bool:
+        """Whether nothing was ever written to a table's change log. ``known``: it is published, so that it holds something where it is there."""
+        log = SparkTable(self._own_session(), self.pipeline.change_log_path(table))
+        return not (known and log.exists()) and self._logs.is_empty(log)
+
+    def holds_older(self, table: TableId, than: Position) -> bool:
+        """Whether a table's copy has a row that counts and is older than a place."""
+        held = SparkTable(self._own_session(), self.pipeline.path(table))
+        description = held.describe()
+        if description is None:
+            return False
+        older = F.col(f"{RESERVED_COLUMN}.position") < dedup.literal(than)
+        return not held.frame().filter(live_rows(description.target)).filter(older).isEmpty()
 
     def log_as_it_is(self, table: TableId) -> LogState | None:
         """A table's change log; None where nothing was written to it."""

@@ -104,6 +104,13 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
     return TableFacts.combine(row for row in found if row["changes"]), counts
 
 
+def lowest(changes: DataFrame) -> dict[Place, Position]:
+    """By partition, the place of its oldest change, from columns of ``envelope.changes``."""
+    here = changes.filter(F.col("position").isNotNull()).groupBy("topic", "partition")
+    rows = here.agg(F.min("position").alias("at")).collect()
+    return {(row["topic"], row["partition"]): Position.from_mapping(row["at"]) for row in rows}
+
+
 def ties(changes: DataFrame, marks: dedup.HighWaters) -> list[Tie]:
     """Where streamed changes do not stand behind those before them, from columns of ``envelope.changes``.
     ``marks``: of what was applied before the batch.
@@ -162,6 +169,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
     )
     attempt = F.when(snapshot_row, F.struct("run", F.col("position").alias("pos")))
+    truncate = F.struct("position.*", F.unix_micros("committed_at").alias("ts_us"))
     reread = fresh & (F.col("op") == "r") & (F.col("snapshot") == "incremental")
     return (
         F.count_if(fresh).alias("changes"),
@@ -177,7 +185,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.max(position).alias("high"),
         F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),
         F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
-        F.collect_set(F.when(fresh & (F.col("op") == "t"), F.col("position"))).alias("truncates"),
+        F.collect_set(F.when(fresh & (F.col("op") == "t"), truncate)).alias("truncates"),
         F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
         F.max_by(attempt, F.when(snapshot_row, F.col("offset"))).alias("attempt"),
         F.min(F.when(reread, F.col("position"))).alias("reread"),

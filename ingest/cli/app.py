@@ -190,7 +190,7 @@ def audit(
     from ingest.job import spark_session
     from ingest.observe.audit import Audit
     from ingest.observe.log_audit import LogAudit
-    from ingest.observe.log_verdict import differ, log_verdict_table
+    from ingest.observe.log_verdict import differ, is_idle, log_verdict_table
     from ingest.observe.verdict_table import verdict_table
     from ingest.start.preflight import refuse_away_lake
 
@@ -211,7 +211,11 @@ def audit(
         if change_logs:
             out.print(log_verdict_table(logs))
     code = {"equal": Exit.OK, "different": Exit.DIFFERENT}.get(verdict.outcome, Exit.NOT_COMPARABLE)
-    raise typer.Exit(int(Exit.DIFFERENT if differ(logs) else code))
+    if differ(logs):
+        code = Exit.DIFFERENT
+    elif is_idle(logs) and verdict.equal:
+        code = Exit.NOT_COMPARABLE
+    raise typer.Exit(int(code))
 
 
 @app.command()

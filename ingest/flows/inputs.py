@@ -100,14 +100,14 @@ def history(log: DataFrame, key: Sequence[str]) -> DataFrame:
         same = Window.partitionBy("row", "nth")
     next_ = F.lead("committed_at").over(same.orderBy("at", "sign"))
     states = began.unionByName(went).withColumn("valid_to", next_).where("sign = 1")
-    # What ends all rows at once has no commit time: it was before the next change of the table.
+    # What ends all rows at once has no commit time where MySQL has not committed it: it was before the next change of the table.
     wiped = log.where(F.col("operation").isin("truncate", "void", "restart"))
     wiped = wiped.select(F.col("position").alias("wiped_at"))
     times = log.where("committed_at IS NOT NULL").select(
         "position", F.col("committed_at").alias("t")
     )
     latest = times.agg(F.max("t").alias("latest"))
-    later = wiped.join(times, F.col("position") > F.col("wiped_at"), "left")
+    later = wiped.join(times, F.col("position") >= F.col("wiped_at"), "left")
     wipes = later.groupBy("wiped_at").agg(F.min("t").alias("t")).crossJoin(latest)
     wipes = wipes.select("wiped_at", F.coalesce("t", "latest").alias("wiped"))
     told = [F.col(name) for name in states.columns]

@@ -1,28 +1,35 @@
 """`ingest audit --change-logs`: is each change log, folded, its table.
 
-Both are read as one batch of the manifest has left them, so nothing has to stand still. Where a log has not all of its table (it was asked for later, or old
-days went) rows that only the table has say nothing, and all others are compared.
+Both are read as one batch of the manifest has left them, so nothing has to stand still. What cannot be compared is said, table by table; the trouble of one
+keeps no other from being looked at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.changes import folded_log
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import change_log_table
-from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta import change_log_table, other_writers
+from ingest.lake.delta.delta_rs_table import within_reach
+from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import TableState
+from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId
 from ingest.observe.log_verdict import LogResult
 from ingest.observe.verdict import MOST_EXAMPLES
-from ingest.schema.change_log import BEGINS_PROPERTY
+from ingest.schema.change_log import BEGINS_PROPERTY, LogColumns
 from ingest.targets.target import live_rows
+
+UNREAD = (PySparkException, Py4JJavaError, KeyError, ValueError)
+"""Of a table or log whose files are gone, or whose columns a batch in hand has changed already."""
 
 
 @dataclass(frozen=True)
@@ -33,56 +40,119 @@ class LogAudit:
     session: SparkSession
 
     def execute(self) -> list[LogResult]:
-        """One result for each log that the newest batch of the manifest names; a few Spark jobs each, over the whole log."""
+        """One result for each log that there is to be; a few Spark jobs each, over the whole log."""
         entry = Ledger(self.pipeline.lake.path).last()
-        states = entry.tables if entry else {}
-        return [self._result(name, state) for name, state in states.items() if state.log]
+        if entry is None:
+            return []
+        asked = [
+            (name, state)
+            for name, state in sorted(entry.tables.items())
+            if state.log or self.pipeline.logs(TableId.parse(name))
+        ]
+        return [self._looked_at(name, state, entry) for name, state in asked]
+
+    def _looked_at(self, name: str, state: TableState, entry: Entry) -> LogResult:
+        if why := self._unfit(name, state, entry):
+            return LogResult(name, note=f"not compared: {why}")
+        try:
+            return self._result(name, state)
+        except UNREAD as failure:
+            said = " ".join(str(failure).split())[:200]
+            why = f"it cannot be read as batch {entry.batch_id} left it, or is being changed; audit again once the job has come to rest ({said})"
+            return LogResult(name, note=f"not compared: {why}")
+
+    def _unfit(self, name: str, state: TableState, entry: Entry) -> str:
+        """Why a log says nothing of its table, whatever is in both; empty where it does."""
+        table = TableId.parse(name)
+        topic = self.pipeline.topic(table)
+        if state.log is None:
+            return "nothing is published of its log yet"
+        if self.pipeline.rules(table).ignores & {"truncate", "drop_table"}:
+            return "the pipeline file has its rows outlive a TRUNCATE or DROP, which its log tells"
+        if any(end > entry.ends.get((topic, partition), 0) for partition, end in state.log.ends):
+            return "its table is being read again, and its log is ahead"
+        return ""
 
     def _result(self, name: str, state: TableState) -> LogResult:
         assert state.log is not None
-        held = SparkTable(self.session, state.log.path)
-        columns = change_log_table.columns_of(held, None)
-        table = SparkTable(self.session, state.path).describe()
-        target = self.pipeline.target(TableId.parse(name), keyed=bool(table and not table.multiset))
-        log = self._at(state.log.path, state.log.version)
-        if table is None or target.outlives:
+        held, table = SparkTable(self.session, state.log.path), self._described(state)
+        if table is None:
+            return LogResult(name, note="not compared: its table is gone")
+        keyed = not table.multiset
+        if self.pipeline.target(TableId.parse(name), keyed=keyed).outlives:
             return LogResult(
-                name, log.count(), note="not compared: its table keeps rows that the source has not"
+                name, note="not compared: its table keeps rows that the source has not"
             )
+        columns = change_log_table.columns_of(held, None)
+        log = self._at(state.log.path, state.log.version)
         rows = self._at(state.path, state.version).filter(live_rows(table.target))
-        rows = rows.drop(RESERVED_COLUMN)
-        begins = log.filter("operation = 'begin'").isEmpty()
-        is_whole = begins and held.property_of(BEGINS_PROPERTY) is None
-        wiped = folded_log.wiped(log)
-        if not table.multiset:
-            compared = folded_log.keyed(log, columns, wiped, rows, table.key)
-        elif is_whole:
-            compared = folded_log.counted(log, columns, wiped, rows)
+        rows, said = rows.drop(RESERVED_COLUMN), folded_log.told(log)
+        is_whole = said.begin is None and held.property_of(BEGINS_PROPERTY) is None
+        notes = _only_one_has(columns, rows)
+        if keyed:
+            found = folded_log.keyed(log, columns, said, rows, table.key)
+            if not is_whole:
+                silent = F.coalesce("found", F.lit("")) == folded_log.MISSING_IN_LOG
+                found = found.filter(~silent)
+                notes.append(
+                    "the log has not all of its table; the rows that it names were compared"
+                )
+        elif is_whole and said.key is None:
+            found = folded_log.counted(log, columns, said, rows)
+            if not found.filter("partly").isEmpty():
+                return self._without_key(name, log, "a DDL came behind changes")
         else:
-            note = "not compared: a log of a table without a key that has not all of it says nothing of single rows"
-            return LogResult(name, log.count(), note=note)
-        if not is_whole:
-            compared = compared.filter(F.coalesce("found", F.lit("")) != folded_log.MISSING_IN_LOG)
-        if table.multiset and not compared.filter("partly").isEmpty():
-            note = "not compared: a DDL came behind changes of a table without a key"
-            return LogResult(name, log.count(), note=note)
-        return _summed(name, log.count(), compared.persist(), is_whole=is_whole)
+            why = "its log has not all of it" if not is_whole else "a DDL may have changed its key"
+            return self._without_key(name, log, why)
+        return _summed(name, log.count(), found.persist(), notes)
+
+    def _without_key(self, name: str, log: DataFrame, why: str) -> LogResult:
+        return LogResult(name, log.count(), note=f"not compared: {why}, and its table has no key")
+
+    def _described(self, state: TableState) -> Description | None:
+        return SparkTable(self.session, state.path).describe()
 
     def _at(self, path: str, version: int) -> DataFrame:
+        """As it is published; as it is now, where there was only upkeep since, which removes the files of before."""
+        table = SparkTable(self.session, path)
+        read: Callable[[str], DataFrame] = self.session.read.format("delta").load
+        happened = other_writers.since(
+            within_reach(table, self.pipeline.lake.path) or table, version
+        )
+        if happened.markers == {}:
+            return read(path)
         return self.session.read.format("delta").option("versionAsOf", version).load(path)
 
 
-def _summed(name: str, changes: int, compared: DataFrame, *, is_whole: bool) -> LogResult:
+def _only_one_has(columns: LogColumns, rows: DataFrame) -> list[str]:
+    """Columns that are not compared, in words."""
+    both = {name.lower() for name in folded_log.compared(columns, rows)}
+    alone = [name for name in (*columns.today, *rows.columns) if name.lower() not in both]
+    return (
+        [f"not compared are columns that one side alone has: {', '.join(alone)}"] if alone else []
+    )
+
+
+def _summed(name: str, changes: int, compared: DataFrame, notes: list[str]) -> LogResult:
     try:
+        number = {
+            one: F.coalesce(F.sum(F.col(one).cast("int")), F.lit(0)) for one in ("partly", "passed")
+        }
         row = compared.agg(
             F.count("*").alias("rows"),
             F.count("found").alias("differences"),
-            F.coalesce(F.sum(F.col("partly").cast("int")), F.lit(0)).alias("partly"),
+            *[many.alias(one) for one, many in number.items()],
         ).collect()[0]
         wrong = compared.filter(F.col("found").isNotNull()).orderBy("key").limit(MOST_EXAMPLES)
         examples = tuple((one.key, one.found) for one in wrong.collect())
     finally:
         compared.unpersist()
-    notes = [] if is_whole else ["the log has not all of its table; what it has was compared"]
-    notes += [f"{row.partly:,} rows partly: a DDL came behind their change"] if row.partly else []
-    return LogResult(name, changes, row.rows, row.differences, examples, "; ".join(notes))
+    if row.partly:
+        notes = [*notes, f"{row.partly:,} rows partly, as a DDL came behind their change"]
+    if row.passed:
+        why = (
+            "what came of them since may be missing in the log, or a DDL may have changed their key"
+        )
+        notes = [*notes, f"{row.passed:,} rows not compared: {why}"]
+    done = row.rows - row.passed
+    return LogResult(name, changes, done, row.differences, examples, "; ".join(notes))

@@ -17,7 +17,7 @@ class LogResult:
     """
 
     name: str
-    changes: int
+    changes: int = 0
     compared: int = 0
     differences: int = 0
     examples: tuple[tuple[str, str], ...] = ()
@@ -38,6 +38,11 @@ class LogResult:
 def differ(results: Sequence[LogResult]) -> bool:
     """Whether any log is not its table."""
     return any(one.differences for one in results)
+
+
+def is_idle(results: Sequence[LogResult]) -> bool:
+    """Whether there are logs, and none of them could be compared."""
+    return bool(results) and all(one.note.startswith("not compared: ") for one in results)
 
 
 def log_verdict_table(results: Sequence[LogResult]) -> Group:
@@ -65,6 +70,8 @@ def log_verdict_table(results: Sequence[LogResult]) -> Group:
                 "what to do: `ingest resync FILE TABLE` puts both right; the log says `resync` of what it brings"
             )
         )
+    elif is_idle(results):
+        parts.append(Text("NOT COMPARED: none of the change logs could be", style="bold yellow"))
     else:
         parts.append(Text("EQUAL: each change log, folded, is its table", style="bold green"))
     return Group(*parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ingest.model.position import Position, file_number
@@ -40,6 +41,8 @@ class SchemaVersion:
     """Columns that a policy leaves out of the lake."""
     kept: tuple[str, ...] = ()
     """Columns of the lake that the source no longer has and a policy keeps."""
+    committed_at: datetime | None = field(default=None, compare=False)
+    """When MySQL committed the statement, as far as it is known."""
 
     @property
     def followed(self) -> tuple[Column, ...]:
@@ -68,7 +71,7 @@ class Catalog:
             return []
         position = Position(epoch, file_number(source["file"]), source["pos"], source["row"] or 0)
         from_snapshot = source.get("snapshot") not in (None, "false")
-        statement = str(record.get("ddl") or "")
+        statement, committed_at = str(record.get("ddl") or ""), _moment(source.get("ts_ms"))
         database = str(record.get("databaseName") or "")
         moved_from: dict[TableId, TableId] = {}
         gone: set[TableId] = set()
@@ -79,7 +82,9 @@ class Catalog:
             gone |= set(moved_from.values())
         brought = []
         for other in sorted(gone & set(self.versions)):
-            left = SchemaVersion(other, position, "DROP", (), (), statement, offset)
+            left = SchemaVersion(
+                *(other, position, "DROP", (), (), statement, offset), committed_at=committed_at
+            )
             self.versions[other].append(left)
             brought.append(left)
         for change in record.get("tableChanges") or []:
@@ -98,6 +103,7 @@ class Catalog:
                 offset=offset,
                 from_snapshot=from_snapshot,
                 moved_from=moved_from.get(named),
+                committed_at=committed_at,
             )
             self.versions.setdefault(version.table, []).append(version)
             brought.append(version)
@@ -188,6 +194,13 @@ class Catalog:
 
     def _ordered(self, table: TableId) -> list[SchemaVersion]:
         return sorted(self.versions.get(table, ()), key=lambda version: version.position)
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    """A time of 0 or none is not known."""
+    if not milliseconds:
+        return None
+    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=milliseconds)
 
 
 def _key(names: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:

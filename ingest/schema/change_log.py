@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal
 
 from ingest.model.position import SQL_TYPE, Position
@@ -44,7 +45,7 @@ COMMON = (
 """The columns that every change log has, before ``before`` and ``after``.
 
 ``position``: where the change stands in MySQL's log: the order of changes, and their identity. ``committed_at``: when MySQL committed
-it; NULL of what is no row change. ``batch_id``: of the manifest. ``transaction``: its GTID. ``origin``: ``stream``, ``snapshot`` (the
+it; NULL of what MySQL has not committed (``void``, ``restart``, ``begin``). ``batch_id``: of the manifest. ``transaction``: its GTID. ``origin``: ``stream``, ``snapshot`` (the
 table's first), or ``resync`` (read once more later). ``schema_version``: the position of the table's definition that was in force.
 """
 
@@ -195,6 +196,8 @@ class Control:
     position: Position
     statement: str = ""
     version: Position | None = None
+    committed_at: datetime | None = field(default=None, compare=False)
+    """Of a TRUNCATE or DDL."""
 
 
 def controls(
@@ -204,15 +207,18 @@ def controls(
     table's newest position of before; None for a table that is new, of which older definitions say nothing.
     """
     since = applied if applied is not None else facts.low
-    found = {Control("truncate", at) for at in facts.truncates}
+    known = {one.position: one.committed_at for one in catalog.versions.get(facts.table, ())}
+    known |= facts.truncated_at
     # Changes that come late from another partition are cut at what was told before, too.
     wipes = {step.wipe for step in steps if step.wipe}
-    found |= {Control("truncate", at) for at in wipes if applied is None or at > applied}
+    wiped = {*facts.truncates, *(at for at in wipes if applied is None or at > applied)}
+    found = {Control("truncate", at, committed_at=known.get(at)) for at in wiped}
     found |= {Control("restart", step.reset) for step in steps if step.reset}
     for version in catalog.between(facts.table, since, facts.high):
         if version.ddl and not catalog.was_read_anew(version):
             at = version.position
-            found.add(Control("schema", at, version.ddl, at if version.columns else None))
+            columns = at if version.columns else None
+            found.add(Control("schema", at, version.ddl, columns, version.committed_at))
     return sorted(found, key=lambda one: (one.position, one.operation))
 
 

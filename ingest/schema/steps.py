@@ -7,7 +7,7 @@ schema version in force at its place and is committed under an identity of its o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -55,6 +55,8 @@ class TableFacts:
     """False where a policy ignores TRUNCATE."""
     bytes: int = 0
     """Of its messages."""
+    truncated_at: Mapping[Position, datetime] = field(default_factory=dict)
+    """When each of ``truncates`` was committed, as far as it is known."""
 
     @classmethod
     def nothing(cls, table: TableId, low: Position, high: Position) -> TableFacts:
@@ -83,6 +85,10 @@ class TableFacts:
         return {table: _combined(table, parts) for table, parts in sorted(found.items())}
 
 
+def _moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
 def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
     return TableFacts(
         table=table,
@@ -99,16 +105,18 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             if part["high_water"]
         },
         source_time=max(
-            (
-                _EPOCH + timedelta(microseconds=p["source_time_us"])
-                for p in parts
-                if p["source_time_us"] is not None
-            ),
+            (_moment(p["source_time_us"]) for p in parts if p["source_time_us"] is not None),
             default=None,
         ),
         truncates=tuple(
             sorted(Position.from_mapping(t) for part in parts for t in part["truncates"] or ())
         ),
+        truncated_at={
+            Position.from_mapping(t): _moment(t["ts_us"])
+            for part in parts
+            for t in part["truncates"] or ()
+            if t["ts_us"] is not None
+        },
         keys=frozenset(tuple(key) for part in parts for key in part["keys"] or () if key),
         attempt=max(
             (

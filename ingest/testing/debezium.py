@@ -84,9 +84,10 @@ def schema_record(
     ddl: str = "CREATE TABLE …",
     kind: Literal["CREATE", "ALTER"] = "CREATE",
     snapshot: bool = True,
+    committed_at: datetime = NEW_YEAR,
 ) -> dict[str, Any]:
     """What the schema-change topic says of a table from a place in the log on, as JSON. ``columns``: all of them, as
-    :func:`described` has them. ``snapshot``: it is said by a snapshot that is taken there, not by a DDL.
+    :func:`described` has them. ``snapshot``: it is said by a snapshot that is taken there, not by a DDL. ``committed_at``: with its zone.
     """
     body = {"columns": list(columns), "primaryKeyColumnNames": list(key)}
     named = f'"{table.database}"."{table.name}"'
@@ -96,6 +97,7 @@ def schema_record(
             "pos": at.pos,
             "row": at.row,
             "snapshot": "true" if snapshot else "false",
+            "ts_ms": (committed_at - _EPOCH) // timedelta(milliseconds=1),
         },
         "databaseName": table.database,
         "ddl": ddl,

@@ -258,7 +258,11 @@ class Table:
     def _define(self, ddl: str) -> None:
         at, columns = self.source._next(), list(self.columns.values())
         said = schema_record(
-            self.name, at, columns, self.key, ddl=ddl, kind="ALTER", snapshot=False
+            *(self.name, at, columns, self.key),
+            ddl=ddl,
+            kind="ALTER",
+            snapshot=False,
+            committed_at=self.source.now,
         )
         self.source.log.append(Record(self.source.name, compact(said)))
 

@@ -6,6 +6,7 @@ import pytest
 
 from ingest.config.pipeline_file import load
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.topics import TableId
 
 LATER = "\ndefaults: {targets: [mirror, change_log], change_log_from: kafka}\n"
 
@@ -55,5 +56,11 @@ def test_a_log_that_is_asked_for_later_is_filled_from_kafka_whatever_dies_meanwh
         "later.t": (3, 0),
         "later.bag": (3, 0),
     }
+    spark = cli.spark.read.format("delta")
+    log = spark.load(load(file).change_log_path(TableId.parse("later.t")))
+    told = log.filter(
+        "operation = 'schema' AND committed_at > current_timestamp() - INTERVAL 1 HOUR"
+    )
+    assert [row.statement[:5] for row in told.collect()] == ["ALTER"]
     kinds = [entry.kind for entry in Ledger(load(file).lake.path).entries(50)]
     assert kinds.count("fill") == 2

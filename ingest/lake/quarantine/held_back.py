@@ -152,13 +152,14 @@ class HeldBack:
 
     def _set_aside(self, changes: DataFrame, before: int) -> DataFrame | None:
         """Places of those of these changes that wait in quarantine, or were given up. By what they hold, too: a topic that is made again gives
-        offsets anew.
+        offsets anew. Not those of which the table has applied what it could.
         """
         table = SparkTable(self._session, self._path)
         if not table.exists():
             return None
         held = table.frame().filter(F.col("batch_id") < before)
         held = held.filter(F.coalesce("settled", F.lit(-1)) < 0)
+        held = held.filter(F.col("reason") != reasons.ABSENT.says)
         same = [F.col(f"c.{one}") == F.col(f"q.{one}") for one in PLACE]
         same.append(F.col("c.value").eqNullSafe(F.col("q.value")))
         return changes.alias("c").join(held.alias("q"), same, "left_semi").select(*PLACE)

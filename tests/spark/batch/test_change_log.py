@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
@@ -71,6 +71,7 @@ def test_ddl_and_truncate_are_rows_and_columns_only_come(logged, lane):
     table = source.table("d.t", {"id": "INT", "a": "INT", "b": "VARCHAR(9)"}, ["id"])
     table.insert(id=1, a=1, b="x")
     lake.follow(source)
+    source.now = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
     table.add_column("c", "DECIMAL(5,2)")
     table.update(1, c="1.25")
     table.rename_column("b", "name")
@@ -87,6 +88,7 @@ def test_ddl_and_truncate_are_rows_and_columns_only_come(logged, lane):
         *("insert", "schema", "update", "schema", "update", "schema", "update"),
         *("schema", "insert", "truncate", "insert"),
     ]
+    assert {row["committed_at"] for row in found[1:]} == {source.now}
     assert found[3]["statement"] == "ALTER TABLE `d`.`t` RENAME COLUMN `b` TO `name`"
     assert [*found[-1]["after"]] == ["id", "a", "b", "c", "name", "a__2"]
     assert found[4]["before"]["name"] == "x", "as MySQL writes it, behind the DDL"

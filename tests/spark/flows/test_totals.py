@@ -470,9 +470,9 @@ def test_a_history_tells_how_a_row_was_at_an_event(spark, tmp_path, logged):
     assert [(row.id, row.region, row.valid_from, row.valid_to) for row in rows] == [
         (1, "north", None, at["update", "south"]),
         (1, "south", at["update", "south"], at["update", "north"]),
-        (1, "north", at["update", "north"], at["insert", "new"]),
+        (1, "north", at["update", "north"], at["truncate", None]),
         (2, "west", at["insert", "west"], at["delete", None]),
-        (3, "east", at["insert", "east"], at["insert", "new"]),
+        (3, "east", at["insert", "east"], at["truncate", None]),
         (4, "new", at["insert", "new"], None),
     ]
 
