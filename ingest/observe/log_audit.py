@@ -23,7 +23,7 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN
 from ingest.model.topics import TableId
-from ingest.observe.log_verdict import LogResult
+from ingest.observe.log_verdict import NOT_COMPARED, LogResult
 from ingest.observe.verdict import MOST_EXAMPLES
 from ingest.schema.change_log import BEGINS_PROPERTY, LogColumns
 from ingest.targets.target import live_rows
@@ -53,13 +53,13 @@ class LogAudit:
 
     def _looked_at(self, name: str, state: TableState, entry: Entry) -> LogResult:
         if why := self._unfit(name, state, entry):
-            return LogResult(name, note=f"not compared: {why}")
+            return LogResult(name, note=f"{NOT_COMPARED}{why}")
         try:
             return self._result(name, state)
         except UNREAD as failure:
             said = " ".join(str(failure).split())[:200]
             why = f"it cannot be read as batch {entry.batch_id} left it, or is being changed; audit again once the job has come to rest ({said})"
-            return LogResult(name, note=f"not compared: {why}")
+            return LogResult(name, note=f"{NOT_COMPARED}{why}")
 
     def _unfit(self, name: str, state: TableState, entry: Entry) -> str:
         """Why a log says nothing of its table, whatever is in both; empty where it does."""
@@ -77,11 +77,11 @@ class LogAudit:
         assert state.log is not None
         held, table = SparkTable(self.session, state.log.path), self._described(state)
         if table is None:
-            return LogResult(name, note="not compared: its table is gone")
+            return LogResult(name, note=f"{NOT_COMPARED}its table is gone")
         keyed = not table.multiset
         if self.pipeline.target(TableId.parse(name), keyed=keyed).outlives:
             return LogResult(
-                name, note="not compared: its table keeps rows that the source has not"
+                name, note=f"{NOT_COMPARED}its table keeps rows that the source has not"
             )
         columns = change_log_table.columns_of(held, None)
         log = self._at(state.log.path, state.log.version)
@@ -107,7 +107,7 @@ class LogAudit:
         return _summed(name, log.count(), found.persist(), notes)
 
     def _without_key(self, name: str, log: DataFrame, why: str) -> LogResult:
-        return LogResult(name, log.count(), note=f"not compared: {why}, and its table has no key")
+        return LogResult(name, log.count(), note=f"{NOT_COMPARED}{why}, and its table has no key")
 
     def _described(self, state: TableState) -> Description | None:
         return SparkTable(self.session, state.path).describe()
@@ -128,9 +128,7 @@ def _only_one_has(columns: LogColumns, rows: DataFrame) -> list[str]:
     """Columns that are not compared, in words."""
     both = {name.lower() for name in folded_log.compared(columns, rows)}
     alone = [name for name in (*columns.today, *rows.columns) if name.lower() not in both]
-    return (
-        [f"not compared are columns that one side alone has: {', '.join(alone)}"] if alone else []
-    )
+    return [f"columns that one side alone has are left out: {', '.join(alone)}"] if alone else []
 
 
 def _summed(name: str, changes: int, compared: DataFrame, notes: list[str]) -> LogResult:
@@ -148,7 +146,7 @@ def _summed(name: str, changes: int, compared: DataFrame, notes: list[str]) -> L
     finally:
         compared.unpersist()
     if row.partly:
-        notes = [*notes, f"{row.partly:,} rows partly, as a DDL came behind their change"]
+        notes = [*notes, f"{row.partly:,} rows compared in part, as a DDL came behind their change"]
     if row.passed:
         why = (
             "what came of them since may be missing in the log, or a DDL may have changed their key"

@@ -9,6 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+NOT_COMPARED = "not compared: "
+"""How the note of a log begins of which nothing was."""
+
 
 @dataclass(frozen=True)
 class LogResult:
@@ -22,6 +25,11 @@ class LogResult:
     differences: int = 0
     examples: tuple[tuple[str, str], ...] = ()
     note: str = ""
+
+    @property
+    def is_compared(self) -> bool:
+        """False where nothing of it was; the note says why."""
+        return not self.note.startswith(NOT_COMPARED)
 
     def as_json(self) -> dict[str, object]:
         """Its shape in ``ingest audit --json``."""
@@ -42,11 +50,11 @@ def differ(results: Sequence[LogResult]) -> bool:
 
 def is_idle(results: Sequence[LogResult]) -> bool:
     """Whether there are logs, and none of them could be compared."""
-    return bool(results) and all(one.note.startswith("not compared: ") for one in results)
+    return bool(results) and not any(one.is_compared for one in results)
 
 
 def log_verdict_table(results: Sequence[LogResult]) -> Group:
-    """A line per log, what differs, and a headline."""
+    """A line per log, what differs, what was not compared and why, and a headline."""
     if not results:
         return Group(Text("no table has a change log", style="dim"))
     table = Table(box=None, pad_edge=False)
@@ -54,24 +62,30 @@ def log_verdict_table(results: Sequence[LogResult]) -> Group:
     for name in ("changes", "rows compared", "differences"):
         table.add_column(name, justify="right")
     for one in results:
-        note = f" ({one.note})" if one.note else ""
-        numbers = (f"{one.changes:,}", f"{one.compared:,}", f"{one.differences:,}{note}")
-        table.add_row(Text(one.name), *numbers, style="red" if one.differences else "")
+        found = (f"{one.compared:,}", f"{one.differences:,}") if one.is_compared else ("-", "-")
+        changes = f"{one.changes:,}" if one.changes else "-"
+        table.add_row(Text(one.name), changes, *found, style="red" if one.differences else "")
     parts: list[RenderableType] = [table]
     parts += [
         Text(f"  {one.name}  {key}: {found}", style="red")
         for one in results
         for key, found in one.examples
     ]
+    parts += [Text(f"  {one.name}  {one.note}", style="yellow") for one in results if one.note]
+    parts.append(_headline(results))
     if differ(results):
-        parts.append(Text("DIFFERENT: a change log, folded, is not its table", style="bold red"))
-        parts.append(
-            Text(
-                "what to do: `ingest resync FILE TABLE` puts both right; the log says `resync` of what it brings"
-            )
+        helps = (
+            "`ingest resync FILE TABLE` puts both right; the log says `resync` of what it brings"
         )
-    elif is_idle(results):
-        parts.append(Text("NOT COMPARED: none of the change logs could be", style="bold yellow"))
-    else:
-        parts.append(Text("EQUAL: each change log, folded, is its table", style="bold green"))
+        parts.append(Text(f"what to do: {helps}"))
     return Group(*parts)
+
+
+def _headline(results: Sequence[LogResult]) -> Text:
+    done = sum(one.is_compared for one in results)
+    if differ(results):
+        return Text("DIFFERENT: a change log, folded, is not its table", style="bold red")
+    if not done:
+        return Text("NOT COMPARED: none of the change logs could be", style="bold yellow")
+    some = "" if done == len(results) else f" that could be compared ({done} of {len(results)})"
+    return Text(f"EQUAL: each change log{some}, folded, is its table", style="bold green")

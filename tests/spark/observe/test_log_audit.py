@@ -130,7 +130,7 @@ def test_what_a_ddl_made_of_rows_is_in_no_log_and_not_held_against_it(logged):
     lake.follow(source)
     found = audited(lake)
     assert (found["d.t"].compared, found["d.t"].differences) == (2, 0)
-    assert found["d.t"].note == "1 rows partly, as a DDL came behind their change"
+    assert found["d.t"].note == "1 rows compared in part, as a DDL came behind their change"
     assert found["d.bag"].note.startswith("not compared: a DDL came behind changes")
 
 
