@@ -102,8 +102,10 @@ class ChangeLogs:
 
     def as_it_is(self, log: SparkTable) -> LogState | None:
         """As its newest commit of changes has left it; None where none has."""
+        if not log.exists():
+            return None
         handle = self._direct(log) or self.merging.reached.written_by_spark(log)
-        held = own_commits.log_held(handle) if log.exists() else None
+        held = own_commits.log_held(handle)
         return None if held is None else self._state(handle, held, held)
 
     def note(

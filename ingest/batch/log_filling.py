@@ -98,7 +98,10 @@ class LogFilling:
         for table in captured(map(TableId.parse, newest.tables), pipeline.source.tables):
             state = newest.tables[str(table)]
             wanted = pipeline.logs(table) and pipeline.change_log_from(table) == "kafka"
-            if wanted and not state.waits and table not in standing:
+            if not wanted or state.waits or table in standing:
+                continue
+            # One that is published holds something, so that a start asks nothing more of it, and Kafka nothing.
+            if state.log is None or not self.applier.has_log(table):
                 found.append(table)
         return found
 
@@ -118,8 +121,7 @@ class LogFilling:
     def _try(self, table: TableId, seen: InForce) -> None:
         tables = self.batches.tables
         try:
-            known = self._newest.tables[str(table)].log is not None
-            if self.applier.has_empty_log(table, known=known):
+            if self.applier.has_empty_log(table):
                 self._fill(table, seen)
         except Exception as failure:
             of_table(failure, str(table))

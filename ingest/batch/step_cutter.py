@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -104,7 +103,8 @@ class StepCutter:
         keys = self._keys(found, cut)
         mine = (F.col("database") == table.database) & (F.col("table") == table.name)
         mine = mine & (F.col("op") != "t")
-        every_change, begins = cast("DataFrame | None", None), cast("Position | None", None)
+        every_change: DataFrame | None = None
+        begins: Position | None = None
         if not all(keys) and found.attempt:
             # Rows of a multiset carry no key to meet again by: only one attempt may count, and
             # nothing that the snapshot already contains.

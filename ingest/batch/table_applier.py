@@ -166,10 +166,14 @@ class Applier:
         log = SparkTable(session, self.pipeline.change_log_path(table))
         return self._logs.append(log, batch, batch.log, self._of_log(table, work))
 
-    def has_empty_log(self, table: TableId, *, known: bool = False) -> bool:
-        """Whether nothing was ever written to a table's change log. ``known``: it is published, so that it holds something where it is there."""
+    def has_log(self, table: TableId) -> bool:
+        """Whether a table's change log is there."""
+        return SparkTable(self.session, self.pipeline.change_log_path(table)).exists()
+
+    def has_empty_log(self, table: TableId) -> bool:
+        """Whether nothing was ever written to a table's change log."""
         log = SparkTable(self._own_session(), self.pipeline.change_log_path(table))
-        return not (known and log.exists()) and self._logs.is_empty(log)
+        return self._logs.is_empty(log)
 
     def holds_older(self, table: TableId, than: Position) -> bool:
         """Whether a table's copy has a row that counts and is older than a place."""

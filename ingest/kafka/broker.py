@@ -124,20 +124,20 @@ def end_offsets(
     pipeline: Pipeline, topics: Iterable[str], *, committed: bool = True
 ) -> dict[tuple[str, int], int]:
     """Where each partition's committed records end now (the last stable offset), or else all of its records."""
-    level = None if committed else {"isolation.level": "read_uncommitted"}
-    return {place: end for place, (_, end) in _spans(pipeline, topics, level).items()}
+    found = spans(pipeline, topics, committed=committed)
+    return {place: end for place, (_, end) in found.items()}
 
 
 def first_offsets(pipeline: Pipeline, topics: Iterable[str]) -> dict[Place, int]:
     """Where each partition's records begin that Kafka still has."""
-    return {place: first for place, (first, _) in _spans(pipeline, topics).items()}
+    return {place: first for place, (first, _) in spans(pipeline, topics).items()}
 
 
-def _spans(
-    pipeline: Pipeline, topics: Iterable[str], settings: Mapping[str, Any] | None = None
+def spans(
+    pipeline: Pipeline, topics: Iterable[str], *, committed: bool = True
 ) -> dict[Place, tuple[int, int]]:
-    """Half-open, of those of these topics that are there."""
-    consumer = client(pipeline, settings)
+    """What Kafka has of each partition, half-open, of those of these topics that are there: its committed records, or all of them."""
+    consumer = client(pipeline, None if committed else {"isolation.level": "read_uncommitted"})
     try:
         known = consumer.list_topics(timeout=_TIMEOUT).topics
         return {

@@ -6,7 +6,6 @@ keeps no other from being looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -18,7 +17,7 @@ from ingest.changes import folded_log
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import change_log_table, other_writers
 from ingest.lake.delta.delta_rs_table import within_reach
-from ingest.lake.delta.spark_table import Description, SparkTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN
@@ -75,7 +74,10 @@ class LogAudit:
 
     def _result(self, name: str, state: TableState) -> LogResult:
         assert state.log is not None
-        held, table = SparkTable(self.session, state.log.path), self._described(state)
+        held, table = (
+            SparkTable(self.session, state.log.path),
+            SparkTable(self.session, state.path).describe(),
+        )
         if table is None:
             return LogResult(name, note=f"{NOT_COMPARED}its table is gone")
         keyed = not table.multiset
@@ -109,19 +111,16 @@ class LogAudit:
     def _without_key(self, name: str, log: DataFrame, why: str) -> LogResult:
         return LogResult(name, log.count(), note=f"{NOT_COMPARED}{why}, and its table has no key")
 
-    def _described(self, state: TableState) -> Description | None:
-        return SparkTable(self.session, state.path).describe()
-
     def _at(self, path: str, version: int) -> DataFrame:
         """As it is published; as it is now, where there was only upkeep since, which removes the files of before."""
         table = SparkTable(self.session, path)
-        read: Callable[[str], DataFrame] = self.session.read.format("delta").load
         happened = other_writers.since(
             within_reach(table, self.pipeline.lake.path) or table, version
         )
-        if happened.markers == {}:
-            return read(path)
-        return self.session.read.format("delta").option("versionAsOf", version).load(path)
+        read = self.session.read.format("delta")
+        if happened.markers != {}:
+            read = read.option("versionAsOf", version)
+        return read.load(path)
 
 
 def _only_one_has(columns: LogColumns, rows: DataFrame) -> list[str]:

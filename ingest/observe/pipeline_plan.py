@@ -106,12 +106,11 @@ def _in_kafka(
     wanted = [table for table in named if pipeline.change_log_from(table) == "kafka"]
     filled = [table for table in wanted if not held_tables.rows(pipeline.change_log_path(table))]
     topics = {pipeline.topic(table): table for table in filled}
-    first = broker.first_offsets(pipeline, topics) if topics else {}
-    ends = broker.end_offsets(pipeline, topics) if topics else {}
+    spans = broker.spans(pipeline, topics) if topics else {}
     found = dict.fromkeys(filled, (0, 0))
-    for place, start in first.items():
-        records, gone = found[topics[place[0]]]
-        found[topics[place[0]]] = (records + ends.get(place, start) - start, gone + start)
+    for (topic, _), (start, end) in spans.items():
+        records, gone = found[topics[topic]]
+        found[topics[topic]] = (records + end - start, gone + start)
     return found.get
 
 
