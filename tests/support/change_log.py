@@ -45,10 +45,15 @@ def place(row):
 
 
 def in_order(rows):
-    """Rows (dicts) as they are to be read: batch by batch, by position, what begins again before the rows of its place."""
-    return sorted(
-        rows, key=lambda row: (row["batch_id"], place(row), row["operation"] != "restart")
-    )
+    """Rows (dicts) as they are to be read: batch by batch, by position, what begins before the rows of its place. Rows of a snapshot share one
+    place, and come in the order of their values, as that of a log's files is chance.
+    """
+
+    def key(row):
+        begins = row["operation"] in ("restart", "begin")
+        return row["batch_id"], place(row), not begins, repr(row["after"])
+
+    return sorted(rows, key=key)
 
 
 def folded(rows, key=(), frozen=frozen):
