@@ -233,6 +233,39 @@ def test_behind_what_can_be_read_no_more_it_begins(logged):
     assert told(lake) == [("begin", None), ("insert", 2)]
 
 
+def test_what_can_be_read_no_more_moves_no_later_beginning_back(logged):
+    """An ignored TRUNCATE stands behind it, of which the rows stayed: the log begins there, and not with what came in between."""
+    ignore = {"tables": {"d.t": {"ddl": {"truncate": "ignore"}}}}
+    source, lake = Source(), logged(defaults=MIRROR, **ignore)
+    table = source.table("d.t", {"id": "INT"}, ["id"])
+    table.insert(id=1)
+    table.insert(id=2)
+    lake.follow(source)
+    table.truncate()
+    table.insert(id=3)
+    lake.follow(source)
+    lake.settle()
+    of_table = lake.log._records[table.topic, 0]
+    of_table[0] = replace(of_table[0], value=of_table[0].value.replace(b'"op":"c"', b'"op":"?"'))
+    again(lake, defaults=FROM_KAFKA, **ignore)
+    assert told(lake) == [("begin", None), ("insert", 3)]
+
+
+@pytest.mark.parametrize("logs", [pytest.param(LOGGED, marks=pytest.mark.long), MIRROR])
+def test_a_change_of_which_the_row_of_before_was_absent_is_in_it(logged, logs):
+    """It is set aside to be told of; what came of it is in the table. A log that was there all along holds it, too."""
+    source, lake = Source(), logged(defaults=logs)
+    bag = source.table("d.t", {"n": "INT"}, rows=[{"n": 1}])
+    bag.insert(n=2)
+    source.log.pop()
+    bag.update({"n": 2}, n=3)
+    lake.follow(source, quarantine=True)
+    assert lake.quarantined().count() == 1
+    again(lake, defaults=FROM_KAFKA)
+    assert told(lake, "n") == [("read", 1), ("update", 3)]
+    assert held(lake, bag) == Counter(map(frozen, bag.rows))
+
+
 def test_a_partition_that_kafka_has_lost_whole_leaves_a_mark(logged):
     source, lake = Source(), logged(defaults=MIRROR)
     table = source.table("d.t", {"id": "INT"}, ["id"])
