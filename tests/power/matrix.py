@@ -78,7 +78,7 @@ def record(folder: Path, engine: str, story: str, seed: int, batches: int) -> li
     if story == "upkeep":
         job.append("--upkeep")
     if story == "killed":
-        place = f"table_committed@{batches // 2}:kill"
+        place = f"table_committed@{max(batches // 2, 2)}:kill"  # not in the first: it would find no Kafka
         job = ["sh", "-c", f"INGEST_FAILPOINT={place} {shlex.join(job)}; {shlex.join(job)}"]
     done = subprocess.run([*watch, "-e", f"trace={trace.CALLS}", *job], check=False)
     if done.returncode:
