@@ -93,14 +93,13 @@ class LogAudit:
         notes = _only_one_has(columns, rows)
         if keyed:
             found = folded_log.keyed(log, columns, said, rows, table.key)
+            # A row that such a log does not name says nothing.
+            silent = F.coalesce("found", F.lit("")) == folded_log.MISSING_IN_LOG
+            found = found.withColumn("silent", silent & F.lit(not is_whole))
             if not is_whole:
-                silent = F.coalesce("found", F.lit("")) == folded_log.MISSING_IN_LOG
-                found = found.filter(~silent)
-                notes.append(
-                    "the log has not all of its table; the rows that it names were compared"
-                )
+                notes.append("the log has not all of its table")
         elif is_whole and said.key is None:
-            found = folded_log.counted(log, columns, said, rows)
+            found = folded_log.counted(log, columns, said, rows).withColumn("silent", F.lit(False))
             if not found.filter("partly").isEmpty():
                 return self._without_key(name, log, "a DDL came behind changes")
         else:
@@ -132,24 +131,30 @@ def _only_one_has(columns: LogColumns, rows: DataFrame) -> list[str]:
 
 def _summed(name: str, changes: int, compared: DataFrame, notes: list[str]) -> LogResult:
     try:
-        number = {
-            one: F.coalesce(F.sum(F.col(one).cast("int")), F.lit(0)) for one in ("partly", "passed")
-        }
+        marks = ("partly", "passed", "silent")
+        number = {one: F.coalesce(F.sum(F.col(one).cast("int")), F.lit(0)) for one in marks}
+        differs = F.col("found").isNotNull() & ~F.col("silent")
         row = compared.agg(
             F.count("*").alias("rows"),
-            F.count("found").alias("differences"),
+            F.count(F.when(differs, True)).alias("differences"),
             *[many.alias(one) for one, many in number.items()],
         ).collect()[0]
-        wrong = compared.filter(F.col("found").isNotNull()).orderBy("key").limit(MOST_EXAMPLES)
+        wrong = compared.filter(differs).orderBy("key").limit(MOST_EXAMPLES)
         examples = tuple((one.key, one.found) for one in wrong.collect())
     finally:
         compared.unpersist()
     if row.partly:
         notes = [*notes, f"{row.partly:,} rows compared in part, as a DDL came behind their change"]
-    if row.passed:
-        why = (
-            "what came of them since may be missing in the log, or a DDL may have changed their key"
-        )
-        notes = [*notes, f"{row.passed:,} rows not compared: {why}"]
-    done = row.rows - row.passed
-    return LogResult(name, changes, done, row.differences, examples, "; ".join(notes))
+    done = row.rows - row.passed - row.silent
+    nothing = row.rows and not done
+    for many, why in (
+        (
+            row.passed,
+            "what came of them since may be missing in the log, or a DDL may have changed their key",
+        ),
+        (row.silent, "the log does not name them"),
+    ):
+        if many:
+            notes = [*notes, f"{many:,} rows{'' if nothing else ' not compared'}: {why}"]
+    note = (NOT_COMPARED if nothing else "") + "; ".join(notes)
+    return LogResult(name, changes, done, row.differences, examples, note)

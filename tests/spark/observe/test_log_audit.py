@@ -180,6 +180,36 @@ def test_rows_of_before_another_key_are_not_compared(logged):
     assert "a DDL may have changed their key" in found.note
 
 
+def test_where_every_row_was_passed_over_nothing_is_called_equal(logged):
+    lake, source = logged(), Source()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
+    lake.follow(source)
+    table._define("ALTER TABLE `d`.`t` ADD INDEX (`v`)")
+    lake.follow(source)
+    lake.settle()
+    changed = DeltaTable(str(lake.path / "d" / "t"))
+    changed.delete("id = 1")
+    (found,) = audited(lake, t=changed.version()).values()
+    assert (found.compared, found.differences, found.is_compared) == (0, 0, False)
+    assert found.note.startswith("not compared: 1 rows: what came of them since")
+
+
+def test_where_a_log_names_no_row_that_is_there_nothing_is_called_equal(logged):
+    source = Source()
+    lake = logged(defaults={"targets": ["mirror"]})
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}, {"id": 2}])
+    lake.follow(source)
+    lake = logged()
+    table.delete(2)
+    lake.follow(source)
+    (found,) = audited(lake).values()
+    assert (found.compared, found.differences, found.is_compared) == (0, 0, False)
+    assert found.note.startswith("not compared: the log has not all of its table")
+    table.delete(1)
+    lake.follow(source)
+    assert [one.is_compared for one in audited(lake).values()] == [True], "nothing is left there"
+
+
 def test_what_upkeep_has_removed_and_what_cannot_be_read_stops_no_audit(filled):
     lake = filled[0]
     held = DeltaTable(str(lake.path / "d" / "t"))
