@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from ingest.changes import log_view
 from ingest.config.flow_inputs import FlowInput
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows import table_versions
+from ingest.flows import row_history, table_versions
 from ingest.kafka.record_stream import reader_options
 from ingest.lake.delta import change_log_table
 from ingest.lake.delta.spark_table import SparkTable
@@ -51,7 +50,7 @@ def frame(
         path = log_path(pipeline, given)
         of = SparkTable(session, pipeline.path(TableId.parse(given.history))).describe()
         log = _log(session, pipeline, given, (versions or {}).get(path))
-        found = history(log, of.key if of else ())
+        found = row_history.of(log, of.key if of else ())
     else:
         found = _of_mysql(session, pipeline, given)
     return _timed(found, given)
@@ -69,52 +68,6 @@ def table_at(session: SparkSession, path: str, version: int | None = None) -> Da
         )
     held = table_versions.at(session, path, version).where(live_rows(description.target))
     return held.drop(RESERVED_COLUMN)
-
-
-def history(log: DataFrame, key: Sequence[str]) -> DataFrame:
-    """In: a change log, by its table's columns; the table's key, empty for none. Out: each row as it was, from ``valid_from`` until before ``valid_to``, NULL
-    while it is so. Of rows that the first snapshot found ``valid_from`` is NULL: nobody knows since when they were so.
-    """
-    at = F.col("position").alias("at")
-    since = F.when(F.col("origin") != "snapshot", F.col("committed_at")).alias("since")
-    images = log.where(F.col("operation").isin("insert", "update", "delete", "read"))
-    began = images.where("after IS NOT NULL").select(
-        F.col("after").alias("row"), at, since, "committed_at", F.lit(1).alias("sign")
-    )
-    went = images.where("before IS NOT NULL").select(
-        F.col("before").alias("row"), at, since, "committed_at", F.lit(-1).alias("sign")
-    )
-    if key:
-        # Each event of a key ends what was so before. An update's own end and beginning are one event.
-        went = (
-            went.join(began.select("at", F.lit(True).alias("both")), "at", "left")
-            .where("both IS NULL")
-            .drop("both")
-        )
-        same = Window.partitionBy(*[F.col(f"row.{quoted(name)}") for name in key])
-    else:
-        # Rows that are alike are told apart by their number: the first that goes is the first that came.
-        alike = Window.partitionBy("row", "sign").orderBy("at")
-        began = began.withColumn("nth", F.row_number().over(alike))
-        went = went.withColumn("nth", F.row_number().over(alike))
-        same = Window.partitionBy("row", "nth")
-    next_ = F.lead("committed_at").over(same.orderBy("at", "sign"))
-    states = began.unionByName(went).withColumn("valid_to", next_).where("sign = 1")
-    # What ends all rows at once has no commit time where MySQL has not committed it: it was before the next change of the table.
-    wiped = log.where(F.col("operation").isin("truncate", "void", "restart"))
-    wiped = wiped.select(F.col("position").alias("wiped_at"))
-    times = log.where("committed_at IS NOT NULL").select(
-        "position", F.col("committed_at").alias("t")
-    )
-    latest = times.agg(F.max("t").alias("latest"))
-    later = wiped.join(times, F.col("position") >= F.col("wiped_at"), "left")
-    wipes = later.groupBy("wiped_at").agg(F.min("t").alias("t")).crossJoin(latest)
-    wipes = wipes.select("wiped_at", F.coalesce("t", "latest").alias("wiped"))
-    told = [F.col(name) for name in states.columns]
-    ended_by = states.join(wipes, F.col("wiped_at") > F.col("at"), "left").groupBy(*told)
-    both = ended_by.agg(F.min("wiped").alias("wiped"))
-    until = F.least("valid_to", "wiped").alias("valid_to")
-    return both.select("row.*", F.col("since").alias("valid_from"), until)
 
 
 def _of_mysql(session: SparkSession, pipeline: Pipeline, given: FlowInput) -> DataFrame:

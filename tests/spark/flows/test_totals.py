@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import functions as F
 
-from ingest.flows import flow_query, inputs
+from ingest.flows import flow_query
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import load
 from ingest.flows.flow_query import FlowQuery
@@ -341,33 +341,6 @@ def _kept(spark):
     return len([one for one in every if "Delta Table State" not in str(one.name())])
 
 
-def test_a_history_of_rows_without_a_key_and_of_one_that_a_default_changed(spark):
-    kind = "operation string, position int, committed_at int, origin string, before struct<id: int, b: int>, after struct<id: int, b: int>"
-    row = {"id": 1, "b": None}
-    same = [
-        ("insert", 1, 1, "stream", None, row),
-        ("insert", 2, 2, "stream", None, row),
-        ("delete", 3, 3, "stream", row, None),
-    ]
-    found = inputs.history(spark.createDataFrame(same, kind), [])
-    assert sorted((one.valid_from, one.valid_to or 0) for one in found.collect()) == [
-        (1, 3),
-        (2, 0),
-    ]
-    given = {"id": 1, "b": 5}
-    filled = [
-        ("insert", 1, 1, "stream", None, row),
-        ("update", 2, 2, "stream", given, {"id": 1, "b": 6}),
-        ("read", 4, 4, "resync", None, given),
-    ]
-    found = inputs.history(spark.createDataFrame(filled, kind), ["id"])
-    assert sorted((one.valid_from, one.valid_to or 0) for one in found.collect()) == [
-        (1, 2),
-        (2, 4),
-        (4, 0),
-    ]
-
-
 def test_an_average_that_would_lose_digits_is_no_sum(spark):
     from ingest.config.flow_totals import Totals
     from ingest.flows import totals_query
@@ -441,40 +414,6 @@ def test_a_batch_that_comes_again_is_joined_with_the_table_as_it_was(spark, tmp_
             (2, "north"),
             (3, "south"),
         ]
-
-
-def test_a_history_tells_how_a_row_was_at_an_event(spark, tmp_path, logged):
-    from ingest.flows import inputs
-
-    source, lake = Source(), logged()
-    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
-    lake.follow(source)
-    customers.update(1, region="south")
-    customers.insert(id=2, region="west")
-    customers.delete(2)
-    customers.update(1, region="north")
-    lake.follow(source)
-    customers.insert(id=3, region="east")
-    customers.truncate()
-    customers.insert(id=4, region="new")
-    lake.follow(source)
-    log = lake.changes("d.customers", today=True)
-    told = F.col("committed_at").isNotNull()
-    moment = F.timestamp_seconds(F.col("position.file") * 1_000_000 + F.col("position.pos"))
-    log = log.withColumn("committed_at", F.when(told, moment))
-    at = {
-        (row.operation, row.after and row.after.region): row.committed_at for row in log.collect()
-    }
-    assert len({*at.values()}) > 6
-    rows = inputs.history(log, ["id"]).orderBy("id", F.col("valid_to").asc_nulls_last()).collect()
-    assert [(row.id, row.region, row.valid_from, row.valid_to) for row in rows] == [
-        (1, "north", None, at["update", "south"]),
-        (1, "south", at["update", "south"], at["update", "north"]),
-        (1, "north", at["update", "north"], at["truncate", None]),
-        (2, "west", at["insert", "west"], at["delete", None]),
-        (3, "east", at["insert", "east"], at["truncate", None]),
-        (4, "new", at["insert", "new"], None),
-    ]
 
 
 def test_totals_want_what_they_can_go_by():
