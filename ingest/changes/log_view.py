@@ -17,23 +17,25 @@ from ingest.schema.delta_types import sql_type
 def today(log: DataFrame, columns: LogColumns) -> DataFrame:
     """In: a log, as Delta reads it. Out: the same, with ``before`` and ``after`` as structs of the table's columns today. A value that
     was written under another name is there; one of another type is cast, and NULL where it cannot be. Columns that the table no longer
-    has are left out.
+    has are left out; those that it has got since, where the log is read as it was, are NULL.
     """
-    images = {name: _image(name, columns).alias(name) for name in IMAGES}
+    images = {name: _image(log, name, columns).alias(name) for name in IMAGES}
     return log.select(*[images.get(name, F.col(name)) for name in log.columns])
 
 
-def _image(name: str, columns: LogColumns) -> Column:
-    fields = {one.name: one for one in columns.fields}
+def _image(log: DataFrame, name: str, columns: LogColumns) -> Column:
+    fields, there = {one.name: one for one in columns.fields}, {*log.select(f"{name}.*").columns}
     values = []
     for column, newest in columns.today.items():
         kind, chain = sql_type(fields[newest].delta), list[Column]()
         field = newest
         while field:
             held = F.col(f"{quoted(name)}.{quoted(field)}")
-            chain += [held] if field == newest else _cast(held, fields[field].delta, kind)
+            if field in there:
+                chain += [held] if field == newest else _cast(held, fields[field].delta, kind)
             field = fields[field].follows
-        values.append(F.coalesce(*chain).alias(column))
+        value = F.coalesce(*chain) if chain else F.lit(None).cast(kind)
+        values.append(value.alias(column))
     return F.when(F.col(name).isNotNull(), F.struct(*values))
 
 

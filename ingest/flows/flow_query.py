@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -90,7 +91,12 @@ class FlowQuery:
         else:
             result, now = self.made(function)
             record = self._record(now, result.schema)
-            result = self._joined_as_before(function, record, result)
+            try:
+                result = self._joined_as_before(function, record, result)
+            except AnalysisException as failure:
+                said = " ".join(str(failure).split())[:200]
+                why = f"a batch has to come again, joined with tables as they were, and its function cannot read them ({said})"
+                record = self._record(now, result.schema, cannot=why)
         sinks = self._sinks(record)
         self.generation = record.generation
         writer = (
@@ -173,16 +179,21 @@ class FlowQuery:
         lost = self._lost(before)
         return Continuity(lost) if lost else continuity(before.fingerprint, now)
 
-    def _record(self, now: Fingerprint, columns: StructType) -> FlowRecord:
+    def _record(self, now: Fingerprint, columns: StructType, cannot: str = "") -> FlowRecord:
         """That of the checkpoint to go on from, or of a new one. Tables are made before it is kept which they are, so that one which is gone
-        later is known to have been there.
+        later is known to have been there. ``cannot``: why it is not to go on, if that is known.
         """
         before, name, old = self.folder.record(), self.folder.name, self.folder.generations()
         if before is not None:
-            found, record = self.goes_on(before, now), before.going_on(now)
+            found = Continuity(cannot) if cannot else self.goes_on(before, now)
+            record = before.going_on(now)
         else:
-            gone = "what it was is gone (flow.json), and a checkpoint is there" if old else ""
-            found, record = Continuity(gone), FlowRecord.first(now)
+            record, gone = FlowRecord.first(now), ""
+            if old:
+                gone = "what it was is gone (flow.json), and a checkpoint is there"
+            elif old := self._written_by(record):
+                gone = "what it was is gone (flow.json), and rows that it has written are there"
+            found = Continuity(gone)
         if found.cannot and self.flow.on_change == "refuse":
             raise refused(name, found.cannot)
         if found.cannot:
@@ -199,6 +210,11 @@ class FlowQuery:
         if record != before:
             self.folder.keep(record)
         return record
+
+    def _written_by(self, record: FlowRecord) -> int:
+        """How many generations have written to its sinks, as far as these tell."""
+        sinks = self._sinks(record)
+        return max((sinks.generations(one, self.session) for one in self.flow.sinks), default=0)
 
     def _lost(self, record: FlowRecord) -> str:
         """What is gone that the flow cannot go on without; empty where nothing is."""
@@ -287,7 +303,14 @@ def fingerprint(
     """Of a flow as it is now. ``given``: its inputs."""
     plan = hashlib.sha256(state_shape.plan_text(result).encode()).hexdigest()[:16]
     reads = inputs_of(flow, state_shape.sources(result, given))
-    return Fingerprint(reads, flow.mode, state_shape.shape(result, given), plan, function.digest)
+    state = state_shape.shape(result, given)
+    return Fingerprint(reads, flow.mode, state, plan, function.digest, _times(flow, given))
+
+
+def _times(flow: Flow, given: Mapping[str, DataFrame]) -> tuple[tuple[str, str], ...]:
+    """What event times are made of, by input, where they are no column of it."""
+    said = ((name, one.event_time) for name, one in flow.inputs.items() if one.watermark)
+    return tuple((name, time) for name, time in said if time and time not in given[name].columns)
 
 
 def totals_fingerprint(flow: Flow, function: FlowFunction, made_of: str) -> Fingerprint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from ingest.flows.flow_record import FlowRecord
 
 
+_BATCH = re.compile(r"batch=(\d+)-\d+")
+"""A batch's folder among files, by the generation of the flow."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """``rows``: of a flow's result, kept, ``count`` of them; ``number``: Spark's, from 0. Rows with ``keyed_rows.GONE`` tell by it which keys are
@@ -79,7 +84,8 @@ class Sinks:
         elif sink.kafka:
             self._kafka(sink, batch)
         elif sink.files:
-            place = f"{sink.files.rstrip('/')}/batch={self.record.generation}-{batch.number:09d}"
+            name = f"batch={self.record.generation}-{batch.number:09d}"
+            place = f"{sink.files.rstrip('/')}/{name}"
             batch.rows.write.format(sink.format).mode("overwrite").save(place)
         else:
             print(f"-- {self.flow}, batch {batch.number}")  # noqa: T201 (it is what a console is for)
@@ -123,6 +129,16 @@ class Sinks:
             why = batch_place.lost(held, self._behind(folder.done(self.record)), logged)
             return f"its table {sink.mysql} of MySQL: {why}" if why else ""
         return ""
+
+    def generations(self, sink: FlowSink, session: SparkSession) -> int:
+        """How many of the flow have written to a sink, as far as that itself tells; 0 for none, and 1 at least for a table with rows of one."""
+        if sink.delta:
+            table = SparkTable(session, self.path(sink))
+            return int(table.exists() and self.owns(table) and table.version() > 0)
+        if sink.files:
+            names = HadoopFiles(session, sink.files).names("")
+            return max((int(one[1]) for one in map(_BATCH.match, names) if one), default=0)
+        return 0
 
     def owns(self, table: SparkTable) -> bool:
         """Whether a table says that it is this flow's."""

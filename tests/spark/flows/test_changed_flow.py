@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -102,6 +103,23 @@ def test_what_a_column_is_made_of_below_an_operator_is_part_of_its_state(
     assert "its state can follow" in " ".join(flow.said)
 
 
+def test_what_an_event_time_is_made_of_is_part_of_the_state(spark, tmp_path):
+    by_time = "SELECT window(event_time, '5 minutes') window, count(*) n FROM words GROUP BY window(event_time, '5 minutes')"
+    flow = OneFlow(spark, tmp_path, by_time, words={"event_time": "at + INTERVAL 0 HOURS"})
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.change(by_time, words={"event_time": "at + INTERVAL 1 HOURS"})
+    with pytest.raises(IngestError, match="by words's event time, which was at .* 0 .* would be"):
+        flow.run()
+    flow.kept.keep(
+        replace(record := flow.kept.record(), fingerprint=replace(record.fingerprint, times=None))
+    )
+    flow.run()
+    assert flow.kept.record().fingerprint.times, (
+        "one that an earlier version has begun goes on, and knows it from now on"
+    )
+
+
 def test_inputs_that_change_places_do_not_take_each_other_s_offsets(spark, tmp_path):
     both = "SELECT word FROM words UNION ALL SELECT word FROM more"
     flow = OneFlow(spark, tmp_path, EACH)
@@ -155,6 +173,27 @@ def test_without_its_table_or_its_checkpoint_it_does_not_go_on_as_if_nothing_had
     flow.change(EACH, on_change="restart")
     flow.run()
     assert sorted(row["word"] for row in flow.rows()) == ["CAT", "DOG"]
+
+
+@pytest.mark.parametrize("sink", ["delta", "files"])
+def test_without_all_that_it_has_kept_it_adds_nothing_to_what_it_has_written(spark, tmp_path, sink):
+    sinks = [{"delta": "out"}] if sink == "delta" else [{"files": str(tmp_path / "out")}]
+    flow = OneFlow(spark, tmp_path, EACH, sinks=sinks)
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    shutil.rmtree(tmp_path / "lake/_ingest/flows/f")
+    flow.put(words((at(2), "dog")))
+    with pytest.raises(IngestError, match="rows that it has written are there"):
+        flow.run()
+    flow.change(EACH, sinks=sinks, on_change="restart")
+    flow.run()
+    if sink == "delta":
+        assert sorted(row["word"] for row in flow.rows()) == ["CAT", "DOG"]
+    else:
+        assert {one.name.split("-")[0] for one in (tmp_path / "out").iterdir()} == {
+            "batch=1",
+            "batch=2",
+        }
 
 
 def test_a_column_more_of_the_result_is_one_of_the_table(spark, tmp_path):

@@ -376,46 +376,6 @@ def test_an_audit_finds_a_total_that_somebody_has_changed(spark, tmp_path, logge
     assert shop.audit() == 2 * len(shop.flow.rows()) > 0
 
 
-CHANGES_WITH_REGION = """SELECT after.id, c.region FROM orders o JOIN customers c ON c.id = o.after.customer
-WHERE operation IN ('read', 'insert')"""
-
-
-def test_a_batch_that_comes_again_is_joined_with_the_table_as_it_was(spark, tmp_path, logged):
-    source, lake = Source(), logged()
-    orders = source.table("d.orders", ORDERS, ["id"], rows=[])
-    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
-    orders.insert(id=1, customer=1, status="new", amount=1)
-    lake.follow(source)
-    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
-    sinks = [{"delta": "out"}, {"delta": "more"}]
-    flow = OneFlow(
-        spark, tmp_path, CHANGES_WITH_REGION.replace("o.after", "after"), inputs=given, sinks=sinks
-    )
-    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
-    flow.run()
-    orders.insert(id=2, customer=1, status="new", amount=1)
-    lake.follow(source)
-
-    def moved_on(name, batch, detail=""):
-        if name == "flow_written" and not moved:
-            moved.append(detail)
-            customers.update(1, region="south")
-            orders.insert(id=3, customer=1, status="new", amount=1)
-            lake.follow(source)
-            raise OSError("it dies")
-
-    moved = []
-    with patch.object(flow_query, "reached", moved_on):
-        flow.run()
-    assert moved == ["f/delta:out"]
-    for name in ("out", "more"):
-        assert sorted((row["id"], row["region"]) for row in flow.rows(name)) == [
-            (1, "north"),
-            (2, "north"),
-            (3, "south"),
-        ]
-
-
 def test_totals_want_what_they_can_go_by():
     for change, said in (
         ({"mode": "update"}, "`totals` have no `mode`"),
