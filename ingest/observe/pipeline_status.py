@@ -28,7 +28,7 @@ from ingest.source.connector import Connector, is_snapshotting, undelivered
 from ingest.source.later_tables import TakenBefore
 from ingest.source.left_out import LeftOut
 from ingest.source.resync import Requests
-from ingest.source.supervisor import SILENT_AFTER, Action, Facts, diagnose
+from ingest.source.supervisor import SILENT_AFTER, Facts, diagnose
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def connector_health(pipeline: Pipeline) -> ConnectorHealth:
             streams = mysql.dump_threads(pipeline.source)
     silent = SILENT_AFTER if streams == 0 and not snapshotting else 0.0
     found = diagnose(Facts(status, snapshotting, streams, silent))
-    if found.action in (Action.RESTART, Action.STOP):
+    if found.sentence:
         return ConnectorHealth(False, found.sentence, status.task)
     if status.task != "RUNNING":
         return ConnectorHealth(False, f"the connector's task is {status.task}", status.task)

@@ -174,8 +174,11 @@ class Connector:
         self._call("PUT", f"/connectors/{self.name}/pause")
 
     def resume(self) -> None:
-        """Undo :meth:`pause`."""
+        """Undo :meth:`pause` and :meth:`stop`, and wait a little until Connect says so: who looks next is not to find it standing
+        still.
+        """
         self._call("PUT", f"/connectors/{self.name}/resume")
+        again_while(_stands_still, 50, 0.1)(self.status)
 
     def restart(self) -> None:
         """Restart connector and task, failed or not."""
@@ -257,6 +260,10 @@ class Connector:
 
 def _runs_still(status: Status | None) -> bool:
     return status is not None and (status.connector, status.task) != ("STOPPED", "UNASSIGNED")
+
+
+def _stands_still(status: Status | None) -> bool:
+    return status is not None and status.connector in ("PAUSED", "STOPPED")
 
 
 def is_snapshotting(offset: Mapping[str, Any] | None) -> bool:

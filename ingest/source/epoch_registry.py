@@ -40,7 +40,9 @@ class EpochRegistry:
             self._add(following([], server, "the first log", {}))
             return connector.apply(say)
         if epochs[-1].server == server:
-            return connector.apply(say)
+            plan = connector.apply(say)
+            _go_on_behind(epochs[-1], connector, say)
+            return plan
         refuse_without_gtids(self.pipeline)
         say(f"another MySQL server answers (server_uuid {server}); a new epoch of the log begins")
         if connector.status() is not None:
@@ -70,6 +72,20 @@ class EpochRegistry:
 
     def _files(self) -> Files:
         return files_at(epochs_path(self.pipeline.lake.path))
+
+
+def _go_on_behind(epoch: Epoch, connector: Connector, say: Callable[[str], None]) -> None:
+    """A start that ended between a failover's epoch and the resume behind it (Debezium could not reach the new server yet, or a
+    kill) left the connector stopped, which no configuration ends. One that is paused a person has paused. Behind an epoch that
+    does not continue the log, the stored offset may be of the log before: ``ingest resync --all`` forgets it last.
+    """
+    status = connector.status() if epoch.number and epoch.continues else None
+    if status is None or status.connector != "STOPPED":
+        return
+    say(
+        "the connector was stopped, as a new epoch began of which the start did not come to its end; it goes on"
+    )
+    connector.resume()
 
 
 def refuse_without_gtids(pipeline: Pipeline) -> None:

@@ -158,6 +158,14 @@ _LASTING = (
 )
 
 
+_STILL = {
+    "PAUSED": "the connector is paused, and changes wait in MySQL's binlog: `ingest connector resume FILE` has it go on",
+    "STOPPED": "the connector is stopped, and changes wait in MySQL's binlog: `ingest connector resume FILE` has it go on; "
+    "where `ingest resync FILE --all` was ended before it was through, run that again instead",
+}
+"""What Connect calls a connector that is to stand still. A person may want that, so nothing is done about it but to say so."""
+
+
 def diagnose(facts: Facts) -> Diagnosis:
     """Facts to a diagnosis; pure."""
     status = facts.status
@@ -177,6 +185,8 @@ def diagnose(facts: Facts) -> Diagnosis:
                     Action.STOP, f"the connector's task has failed: {status.cause}", remedy
                 )
         return Diagnosis(Action.RESTART, f"the connector's task has failed: {status.cause}")
+    if status.connector in _STILL:
+        return Diagnosis(Action.NONE, _STILL[status.connector])
     if status.task != "RUNNING" or facts.snapshotting:
         return Diagnosis(Action.NONE)
     if facts.streams == 0:

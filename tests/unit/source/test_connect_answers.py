@@ -97,6 +97,16 @@ def test_a_connector_stands_still_once_its_task_is_gone_and_is_asked_until_then(
     assert asked == [0.1, 0.1]
 
 
+def test_a_connector_that_goes_on_is_asked_until_connect_says_so(monkeypatch):
+    asked = []
+    found = answering(
+        monkeypatch, httpx.Response(204), stopped("STOPPED", ""), stopped("RUNNING", "RUNNING")
+    )
+    monkeypatch.setattr(connect_rest, "_pause", asked.append)
+    found.resume()
+    assert asked == [0.1]
+
+
 def test_a_connector_that_does_not_stop_is_said_after_three_hundred_looks(monkeypatch):
     asked = []
     found = answering(monkeypatch, httpx.Response(204), stopped("RUNNING", "RUNNING"))

@@ -48,6 +48,17 @@ def test_a_running_task_without_a_stream_is_restarted_after_a_while():
     assert "RUNNING" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("state", "task"), [("PAUSED", "PAUSED"), ("PAUSED", "RUNNING"), ("STOPPED", "UNASSIGNED")]
+)
+@pytest.mark.parametrize("snapshotting", [True, False])
+def test_a_connector_that_stands_still_is_left_so_but_not_in_silence(state, task, snapshotting):
+    found = diagnose(Facts(Status(state, task, ""), snapshotting, 0, 0))
+    assert found.action is Action.NONE
+    assert state.lower() in found.sentence
+    assert "ingest connector resume" in found.sentence
+
+
 def test_a_snapshot_needs_no_binlog_stream():
     assert diagnose(Facts(RUNNING, True, 0, 999)).action is Action.NONE
 
