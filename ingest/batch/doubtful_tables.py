@@ -57,12 +57,13 @@ class Retaking:
         }
 
     def outcome(self, request: Request, newest: Entry) -> Outcome | None:
-        """What has come of taking a table again; None until all of it is in Kafka."""
-        if not self.requests.is_complete(request):
+        """What has come of taking a table again; None until all of it is in Kafka, or nothing of it will be."""
+        gone = self.requests.is_gone(request)
+        if not (gone or self.requests.is_complete(request)):
             return None
         table, state = TableId.parse(request.table), newest.tables.get(request.table)
         void = Outcome(Cleanup(table, request.below), request.below, void=True)
-        if any(gap.makes_void(request.table, request.after) for gap in newest.gaps):
+        if gone or any(gap.makes_void(request.table, request.after) for gap in newest.gaps):
             return void
         empty = self.requests.was_empty(request)
         if state and request.kind == "BLOCKING" and not empty:

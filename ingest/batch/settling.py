@@ -105,6 +105,8 @@ class Settling:
         for request in requests:
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
+        if streaming and self._requests.absent.came_back():
+            self.ask_again(self._newest.gaps)
 
     def _name_joined(self, later: LaterTables, streaming: Position) -> None:
         """Gaps of tables that have joined. They are published before anything else: from there on a crash loses nothing, and

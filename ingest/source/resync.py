@@ -33,6 +33,7 @@ from ingest.model.reasons import NO_KEY
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
 from ingest.source import later_tables, mysql, resync_signal
+from ingest.source.absent_tables import AbsentTables
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.left_out import LeftOut
 from ingest.source.resync_request import Request
@@ -179,6 +180,7 @@ class Requests:
     say: Callable[[str], None] = lambda _: None
     keep: Callable[[Sequence[TableId]], bool] = lambda _: True
     """Has the connector keep what it has read of tables' definitions; False while it cannot."""
+    absent: AbsentTables = field(init=False)
     _kept: set[str] = field(default_factory=set)
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
@@ -197,14 +199,18 @@ class Requests:
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
+    def __post_init__(self) -> None:
+        self.absent = AbsentTables(self.pipeline, self.say)
+
     def ask(self, tables: Sequence[str], *, anew: bool = False) -> None:
         """Take these tables again (``anew``: :func:`request`), unless that is asked for already, or the connector has
-        nothing of them to read (``LeftOut``).
+        nothing of them to read (``LeftOut``), or MySQL has not.
         """
         left_out = LeftOut(self.pipeline).tables() if tables else {}
         asked = {*left_out, *(one.table for one in self.open())} if tables else set()
         missing = [table for table in tables if table not in asked]
-        if missing:
+        absent = self.absent.of(missing)
+        if missing := [table for table in missing if table not in absent]:
             request(self.pipeline, missing, self.say, self, anew=anew)
 
     def add(self, one: Request) -> None:
@@ -235,19 +241,20 @@ class Requests:
         snapshots is sent after the other: while one is worked on, Debezium calls all it does by the name
         of the newest. None is sent again while a blocking one is open: both read by one connection of Debezium's, and
         where they begin together one of them is given up. One that it seems not to have heard, or that it gave up, is
-        sent again.
+        sent again, unless MySQL has no such table any more: that one is waited for no longer.
         """
         found = self.open()
         if found:
             self._read()
             self._keep_definitions(found)
             found = [self._told(one) for one in found]
-        blocking = [one for one in found if one.blocks and not self.is_complete(one)]
+        here = [one for one in found if not self.is_gone(one)]
+        blocking = [one for one in here if one.blocks and not self.is_complete(one)]
         unheard = [one for one in blocking if self._begun < one.heard]
         for one in unheard:  # the next of those that were sent may be about to begin
             self._sent[one.id] = max(self._sent_at(one), self._ended)
         self._send_if_due(unheard, follows=False)
-        pending = [one for one in found if not one.blocks]
+        pending = [one for one in here if not one.blocks]
         left = [one for one in pending if not self.is_complete(one)]
         begun = [one for one in left if self._is_started(one)]
         if begun:  # the others are in no signal that is still to come
@@ -286,8 +293,10 @@ class Requests:
         at_once = follows and all(one.id not in self._sent for one in asked)
         waited = [now - self._sent_at(one) for one in asked]
         if at_once or min(waited, default=0.0) > SEND_AGAIN_AFTER:
-            self.send(asked)
-            for one in asked:
+            gone = self.absent.of(one.table for one in asked)
+            here = [one for one in asked if one.table not in gone]
+            self.send(here)
+            for one in here:
                 self.add(replace(one, sent=time.time()))
 
     def _sent_at(self, one: Request) -> float:
@@ -300,6 +309,10 @@ class Requests:
 
     def _is_started(self, one: Request) -> bool:
         return one.id in self._started and (one.id, collection(one)) not in self._failed
+
+    def is_gone(self, one: Request) -> bool:
+        """True where the table was not there when this was to be sent again, and the connector has not read all of it before."""
+        return one.table in self.absent.known and not self.is_complete(one)
 
     def is_complete(self, one: Request) -> bool:
         """True when the connector has read all of the table."""

@@ -242,6 +242,26 @@ def test_a_request_is_not_done_before_what_waits_is_shown(tmp_path):
     assert (lake.shown, lake.removed, lake.requests.open()) == (["d.t"], [BELOW], [])
 
 
+def test_a_request_for_a_table_that_the_source_has_no_more_ends_and_its_gap_stays_open(tmp_path):
+    """Rows that had come for it begin nothing any more: the table may be made again, and then is another one."""
+    gap = Gap("d.t", "p.d.t", 0, 0, 5, reasons.RETENTION.says, 3)
+    lake = Lake(tmp_path, entry(tables={"d.t": replace(TABLE, reread=READ)}, gaps=(gap,)))
+    lake.requests.add(replace(asked("resync-3", kind="BLOCKING", after=3), sent=0.0))
+    lake.requests.dropped = {"d.t"}
+    lake.requests.ask = lambda tables, *, anew=False: lake.requests.asked.extend(tables)
+    lake.hear()
+    lake.hear()
+    assert (lake.requests.open(), lake.requests.sent, lake.removed) == ([], [], [])
+    assert lake.open_gaps == [gap.reason]
+    assert lake.newest.tables["d.t"].reread is None
+    del lake.requests.asked[:]
+    lake.requests.dropped, lake.requests.absent.next_look = set(), 0.0
+    lake.settling.look(BELOW)
+    assert lake.requests.asked == ["d.t"], "it is there again"
+    lake.settling.look(BELOW)
+    assert lake.requests.asked == ["d.t"]
+
+
 AGAIN = record(500, "CREATE", [column("id")], snapshot="true")
 """A second attempt at a snapshot, as by a connector that was made anew."""
 

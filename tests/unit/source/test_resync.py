@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from ingest.config.pipeline_file import parse
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.source import resync
+from ingest.source import absent_tables, resync
+from ingest.source.absent_tables import LOOK_AGAIN
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
 from tests.unit.start.test_start_decision import entry
@@ -20,6 +22,9 @@ class Wire(Requests):
 
     def __init__(self, pipeline):
         super().__init__(pipeline)
+        self.dropped, self.said = set(), []
+        self.say = self.absent.say = self.said.append
+        self.absent.looked_up = lambda tables: self.dropped & set(tables)
         self.sent: list[str] = []
         self.notifications: list[dict] = []
         self.offset = 0
@@ -245,6 +250,48 @@ def test_incremental_snapshots_are_not_sent_again_while_a_blocking_one_is_open(w
     ]
     wire.look()
     assert (complete(wire), wire.sent) == (["d.c"], ["d.a d.b"])
+
+
+def test_a_table_that_mysql_has_no_more_holds_no_other_up(wire, monkeypatch):
+    """Debezium says nothing of it: its snapshot begins and ends without the table."""
+    blocking_one(wire)
+    wire.dropped = {"d.c"}
+    wire.look()
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.look()
+    wire.look()
+    assert wire.sent == ["d.a d.b"]
+    assert [one.table for one in wire.open() if wire.is_gone(one)] == ["d.c"]
+    wire.look()
+    (said,) = wire.said
+    assert said.startswith("d.c: MySQL has no table of that name")
+
+
+def test_a_table_that_mysql_has_no_more_is_not_asked_for_and_the_others_are(wire, monkeypatch):
+    asked = []
+    monkeypatch.setattr(resync, "request", lambda _, tables, *more, **how: asked.append(tables))
+    wire.dropped = {"d.x"}
+    wire.ask(["d.a", "d.x", "d.y"])
+    wire.ask(["d.x"])
+    assert asked == [["d.y"]]
+    assert len(wire.said) == 1, "once, and not behind every batch"
+    wire.dropped = set()
+    assert wire.absent.came_back() is False, "MySQL is not asked all the time"
+    now = time.monotonic() + LOOK_AGAIN + 1
+    monkeypatch.setattr(absent_tables.time, "monotonic", lambda: now)
+    assert wire.absent.came_back() is True
+    wire.ask(["d.x"])
+    assert asked == [["d.y"], ["d.x"]]
+
+
+def test_a_mysql_that_does_not_answer_makes_no_table_seem_gone(wire, monkeypatch):
+    def away(tables):
+        raise IngestError("E-MYSQL-AWAY", "MySQL is away.", remedy="wait.", may_pass=True)
+
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.absent.looked_up = away
+    wire.look()
+    assert (wire.sent, wire.said) == (["d.a d.b"], [])
 
 
 @pytest.mark.parametrize("ago", [resync.SEND_AGAIN_AFTER + 1, 1e9])
