@@ -135,7 +135,7 @@ class Streaming:
                 self._upgrade(schemas),
                 self._decided,
             )
-            self._take_again(facts, batches)
+            self._take_again(facts, batches, requests)
             batches.ensure_tables()
             starting = self._checkpoint(checkpoint, batches, start, facts)
             batches.filling.look()
@@ -219,11 +219,16 @@ class Streaming:
         self.committer.begin_anew(facts.versions, facts.versions)
         return facts
 
-    def _take_again(self, facts: StartFacts, batches: Batches) -> None:
-        """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now."""
-        if set(facts.topic_of.values()) - {topic for topic, _ in facts.kafka}:
+    def _take_again(self, facts: StartFacts, batches: Batches, requests: resync.Requests) -> None:
+        """Ask the connector for what Kafka has lost, and for what a crash left unasked: both are open gaps by now. What was
+        asked for of a table whose topic is deleted may have come and gone with it: that is asked for anew.
+        """
+        if gone := facts.deleted:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
             Connector(self.pipeline).restart()
+        for one in requests.open() if gone else ():
+            if one.table in gone:
+                requests.done(one)
         batches.ask_again(batches.newest.gaps if batches.newest else ())
 
     def _checkpoint(

@@ -315,6 +315,13 @@ class StartFacts:
     """Change logs, each under the name of its table."""
 
     @property
+    def deleted(self) -> set[str]:
+        """Tables that the source has and the pipeline file takes, and of which a topic was read that is not there now."""
+        there = {topic for topic, _ in self.kafka}
+        read = {topic for topic, _ in self.newest.ends} if self.newest else set[str]()
+        return {name for name, topic in self.taken.items() if topic in read - there}
+
+    @property
     def keeps_state(self) -> bool:
         """Whether Spark remembers what it has seen."""
         return self.shape == WITH_STATE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
@@ -70,13 +70,14 @@ class Decided:
         """Why, in words."""
         return replace(self, because=(*self.because, sentence))
 
-    def taking_again(self, gaps: Iterable[Gap]) -> Decided:
+    def taking_again(self, gaps: Iterable[Gap], untaken: Collection[str] = ()) -> Decided:
         """Gaps that are recorded and said, and whose tables are taken again, each once. Where only the topic is known,
-        nothing can be, and the gap stays open. Rows of an incremental snapshot that have come by now begin none any
+        nothing can be, and the gap stays open; of a table that the pipeline file takes no more (``untaken``) nothing is asked
+        for. Rows of an incremental snapshot that have come by now begin none any
         more: the one that closes such a gap begins with its own.
         """
         found = tuple(gaps)
-        said = [f"{gap.table}: {gap.reason}; {_and_then(gap)}" for gap in found]
+        said = [f"{gap.table}: {gap.reason}; {_and_then(gap, untaken)}" for gap in found]
         asked = {gap.table for gap in found if gap.of}
         tables = {n: replace(s, reread=None) if n in asked else s for n, s in self.tables.items()}
         return replace(
@@ -105,7 +106,9 @@ class Decided:
         return now != before
 
 
-def _and_then(gap: Gap) -> str:
+def _and_then(gap: Gap, untaken: Collection[str]) -> str:
+    if gap.table in untaken:
+        return "`source.tables` does not take the table, which stays as it is"
     return "taking the table again" if gap.of else "which table that topic carries is not known"
 
 

@@ -196,6 +196,7 @@ def _over_gaps(facts: StartFacts, decided: Decided) -> Decided:
         (place, loss)
         for place, at in sorted(decided.offsets.items())
         if (loss := _loss(facts.kafka.get(place), at, read.get(place, 0), decided.mark(place)))
+        and not (place not in facts.kafka and _is_told(decided, place, read.get(place, 0)))
     ]
     gaps = [
         gap_of(facts, decided, names.get(place[0], place[0]), place, loss.reason, end=loss.end)
@@ -204,8 +205,20 @@ def _over_gaps(facts: StartFacts, decided: Decided) -> Decided:
     return (
         decided.reading_from({place: loss.onward for place, loss in lost})
         .with_marks({place: loss.marked(decided.mark(place)) for place, loss in lost})
-        .taking_again(gaps)
+        .taking_again(gaps, facts.untaken)
     )
+
+
+def _is_told(decided: Decided, place: Place, read: int) -> bool:
+    """Whether an open gap says that the topic was deleted, and nothing was read since: it would be told anew by each start, and
+    each time a checkpoint be made for it. What may have come and gone unseen meanwhile the table lacks until it is taken again,
+    too, and by a request of this start: one of before ends with it (``Streaming``).
+    """
+    mark = decided.mark(place)
+    if decided.offsets[place] or read or mark.offset or mark.topic_id:
+        return False
+    deleted = (gap for gap in decided.gaps if reasons.TOPIC_DELETED.is_in(gap.reason))
+    return any(gap.is_open and (gap.topic, gap.partition) == place for gap in deleted)
 
 
 @dataclass(frozen=True)

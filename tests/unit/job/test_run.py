@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +24,7 @@ from ingest.job.streaming import SETTLE_EVERY, Streaming
 from ingest.lake.files.lease import LeaseLostError
 from ingest.model.errors import Exit, IngestError
 from ingest.model.start_facts import Note
-from tests.unit.start.test_start_decision import entry
+from tests.unit.start.test_start_decision import entry, facts
 
 
 def streaming(**parts):
@@ -42,6 +43,23 @@ def streaming(**parts):
         report=lambda _: None,
         stop=threading.Event(),
     )
+
+
+def test_what_was_asked_for_of_a_table_whose_topic_is_deleted_is_asked_for_anew(monkeypatch):
+    """Its rows, and what changed since, may have come and gone with the topic, and none of it is seen."""
+    done, made = [], []
+    restarts = SimpleNamespace(restart=lambda: made.append("restart"))
+    monkeypatch.setattr("ingest.job.streaming.Connector", lambda _: restarts)
+    asked = SimpleNamespace(
+        open=lambda: [SimpleNamespace(table="d.t"), SimpleNamespace(table="d.other")],
+        done=lambda one: done.append(one.table),
+    )
+    batches = SimpleNamespace(newest=entry(), ask_again=lambda gaps: made.append(done[:]))
+    here = facts(taken={"d.t": "p.d.t"})
+    streaming()._take_again(here, batches, asked)
+    assert made == [[]]
+    streaming()._take_again(replace(here, kafka={}), batches, asked)
+    assert made == [[], "restart", ["d.t"]]
 
 
 def test_a_server_that_is_away_for_a_moment_does_not_pass_for_a_wish_to_stop():
