@@ -14,6 +14,7 @@ from ingest.arrow.kept_rows import KeptRows, StepPieces
 from ingest.arrow.source_rows import SourceRows
 from ingest.changes import quarantine_rows, row_images
 from ingest.changes.arrow_frames import frame_of
+from ingest.changes.envelope import PLACE
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
 from ingest.model.manifest import Gap, LogState
@@ -24,6 +25,8 @@ from ingest.schema.catalog import SchemaVersion
 from ingest.schema.change_log import Control
 from ingest.schema.steps import Step, TableFacts
 from ingest.targets.target import Target
+
+_BOTH_PLACES = (*PLACE, "position")
 
 
 @dataclass
@@ -78,11 +81,13 @@ class StepBatch:
         return frame.filter(F.col("reason").isNull())
 
     def leave_out(self, others: DataFrame) -> DataFrame:
-        """Take those away that stand at the places of ``others``; returns what was kept before."""
+        """Take those away that stand at the places of ``others``, in Kafka and in the source's log; returns what was kept before.
+        Of what waited, records of a topic that was made again may stand at one place in Kafka.
+        """
         before = self.changes
-        self._kept = keep(quarantine_rows.without(before, others))
+        self._kept = keep(quarantine_rows.without(before, others, _BOTH_PLACES))
         if self.every is not None:
-            self.every = quarantine_rows.without(self.every, others)
+            self.every = quarantine_rows.without(self.every, others, _BOTH_PLACES)
         self.rows = None
         return before
 

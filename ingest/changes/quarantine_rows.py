@@ -8,6 +8,8 @@ DataFrame to DataFrame, no effects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -22,6 +24,11 @@ SCHEMA = (
 )
 """``settled``: the batch in which the change was applied after all, or found void; below zero, the batch in which a
 person gave it up; null while it waits.
+"""
+
+RECORD = (*PLACE, "value")
+"""What tells a record from every other. By what it holds, too: a topic that is made again gives offsets anew. One that was set
+aside twice, as its table went back, is one.
 """
 
 
@@ -81,11 +88,11 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
     return found.withColumn("reason", F.lit(reasons.BEHIND.says))
 
 
-def without(changes: DataFrame, left_out: DataFrame) -> DataFrame:
-    """Changes but those that stand at the places (``topic, partition, offset``) of others."""
-    return changes.join(left_out.select(*PLACE), list(PLACE), "left_anti")
+def without(changes: DataFrame, left_out: DataFrame, by: Sequence[str] = PLACE) -> DataFrame:
+    """Changes but those that have the place (``topic, partition, offset``) of others, or whatever they are told apart ``by``."""
+    return changes.join(left_out.select(*by), list(by), "left_anti")
 
 
-def same_place(one: str, other: str) -> str:
+def same_record(one: str, other: str) -> str:
     """SQL that is true where two aliases name one Kafka record."""
-    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in PLACE)
+    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in RECORD)

@@ -74,7 +74,7 @@ class HeldBack:
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
         # A table that went back has the same records set aside once more.
-        return found.select(*_RECORD).dropDuplicates([*PLACE]), tables
+        return found.select(*_RECORD).dropDuplicates([*quarantine_rows.RECORD]), tables
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""
@@ -120,14 +120,15 @@ class HeldBack:
         self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int
     ) -> DataFrame | None:
         """Of changes that waited, those that still have to wait are left out of ``tables``; returns
-        where the others stand, which are to be applied or void by now; None when there is none.
+        the others (``quarantine_rows.RECORD``), which are to be applied or void by now; None when there is none.
         """
         fresh = dedup.fresh(changes)
         others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
         still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
         behind = self._leave_out(quarantine_rows.behind(_readable(fresh), _heads(still)), tables)
         still = still.union(behind.select(*_RECORD))
-        settled = keep(quarantine_rows.without(changes, still).select(*PLACE))
+        record = quarantine_rows.RECORD
+        settled = keep(quarantine_rows.without(changes, still, record).select(*record))
         self._cached.append(settled)
         return None if settled.isEmpty() else settled
 
@@ -151,8 +152,8 @@ class HeldBack:
         return None if found is None else Position.from_mapping(found.asDict())
 
     def _set_aside(self, changes: DataFrame, before: int) -> DataFrame | None:
-        """Places of those of these changes that wait in quarantine, or were given up. By what they hold, too: a topic that is made again gives
-        offsets anew. Not those of which the table has applied what it could.
+        """Places and positions of those of these changes that wait in quarantine, or were given up. By what they hold, too: a topic
+        that is made again gives offsets anew. Not those of which the table has applied what it could.
         """
         table = SparkTable(self._session, self._path)
         if not table.exists():
@@ -162,12 +163,13 @@ class HeldBack:
         held = held.filter(F.col("reason") != reasons.ABSENT.says)
         same = [F.col(f"c.{one}") == F.col(f"q.{one}") for one in PLACE]
         same.append(F.col("c.value").eqNullSafe(F.col("q.value")))
-        return changes.alias("c").join(held.alias("q"), same, "left_semi").select(*PLACE)
+        found = changes.alias("c").join(held.alias("q"), same, "left_semi")
+        return found.select(*PLACE, "position")
 
     def settle(self, settled: DataFrame, identity: Identity, but: Sequence[str] = ()) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer. ``but``: topics of which it was not applied."""
         table = SparkTable(self._session, self._path)
-        match = f"q.settled IS NULL AND {quarantine_rows.same_place('q', 's')}"
+        match = f"q.settled IS NULL AND {quarantine_rows.same_record('q', 's')}"
         rows = settled.filter(~F.col("topic").isin(*but)).localCheckpoint()
 
         def mark() -> None:

@@ -83,14 +83,16 @@ def with_bytes(lake: str, found: Sequence[Record]) -> list[Record]:
     offsets = ", ".join(str(one.offset) for one in found)
     rows = queried(
         opened(quarantine_path(lake)),
-        'SELECT topic, "partition", "offset", "key", "value" FROM rows '
+        'SELECT topic, "partition", "offset", batch_id, "key", "value" FROM rows '
         f'WHERE "offset" IN ({offsets})',
     )
-    held = {(row["topic"], row["partition"], row["offset"]): row for row in rows}
+    # A topic that is made again gives offsets anew, so records of several batches may have one place.
+    placed = ("topic", "partition", "offset", "batch_id")
+    held = {tuple(row[name] for name in placed): row for row in rows}
     return [
         replace(one, key=row["key"], value=row["value"])
         for one in found
-        for row in [held[one.topic, one.partition, one.offset]]
+        for row in [held[one.topic, one.partition, one.offset, one.batch_id]]
     ]
 
 

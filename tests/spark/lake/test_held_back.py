@@ -28,18 +28,18 @@ from tests.conformance.targets import Crash, SparkTarget, dying
 
 
 @contextmanager
-def unreadable():
-    """A defect of the decoder: it cannot read the text ``bad``, until it is mended."""
+def unreadable(text="bad"):
+    """A defect of the decoder: it cannot read this text, until it is mended."""
     original = row_images._row_reason
 
     def reason(image, raw, schema):
-        cannot = F.when(image.rlike('"v": ?"bad"'), "the decoder cannot read it")
+        cannot = F.when(image.rlike(f'"v": ?"{text}"'), "the decoder cannot read it")
         return F.coalesce(original(image, raw, schema), cannot)
 
     in_driver = column_values.value
 
     def value(parsed, *given):
-        if "bad" in parsed.to_pylist():
+        if text in parsed.to_pylist():
             raise column_values.UnfitError("the decoder cannot read it")
         return in_driver(parsed, *given)
 
@@ -64,6 +64,12 @@ class Lake:
     def take(self, *changes, crash=None):
         self.history.records[0] += [Record(each, 0, each.position.pos) for each in changes]
         self.target.take({0: [len(self.history.records[0])]}, crash)
+
+    def make_topic_again(self):
+        """Its offsets begin anew, and a start reads it from there."""
+        self.history.records[0].clear()
+        batches = self.target.batches
+        batches.newest = replace(batches.newest, offsets={}, high_water={})
 
     def rows(self):
         return sorted((r["id"], r["v"]) for r in map(dict, self.target.content().elements()))
@@ -218,3 +224,34 @@ def test_a_record_that_is_set_aside_twice_as_its_table_went_back_is_taken_in_onc
         assert (lake.rows(), lake.waiting()) == ([(1, "v1"), (3, "v3")], 2)
     assert lake.replay() == 1
     assert (lake.rows(), lake.waiting()) == ([(1, "v1"), (2, "bad"), (3, "v3")], 0)
+
+
+@pytest.mark.parametrize("newer_comes_last", [True, False])
+def test_two_records_that_waited_at_one_place_are_told_apart(lake, newer_comes_last):
+    """A topic that is made again gives offsets anew. What is void of the old one settles nothing of the new one."""
+    of_before, of_now = insert(10, 1, "bad"), insert(30, 2, "bad")
+    with unreadable():
+        for one in (of_before, of_now) if newer_comes_last else (of_now, of_before):
+            lake.take(one)
+            lake.make_topic_again()
+        newest = lake.target.batches.newest
+        read_again = replace(newest.tables["d.t0"], snapshot=Position(0, 1, 20))
+        lake.target.batches.newest = replace(newest, tables={"d.t0": read_again})
+        assert lake.waiting() == 2
+        assert lake.replay() == 1
+        assert (lake.rows(), lake.waiting()) == ([], 1)
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(2, "bad")], 0)
+
+
+def test_what_waits_behind_a_change_leaves_another_record_of_its_place_alone(lake):
+    with unreadable("worse"):
+        with unreadable("bad"):
+            lake.take(insert(10, 1, "bad"), update(11, 1, "bad", "c"))
+            lake.make_topic_again()
+            lake.take(insert(20, 2, "worse"), update(21, 2, "worse", "d"))
+            assert (lake.rows(), lake.waiting()) == ([], 4)
+        assert lake.replay() == 1
+        assert (lake.rows(), lake.waiting()) == ([(1, "c")], 2)
+    assert lake.replay() == 1
+    assert (lake.rows(), lake.waiting()) == ([(1, "c"), (2, "d")], 0)

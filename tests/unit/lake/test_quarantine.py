@@ -95,6 +95,14 @@ def test_keys_and_values_are_read_of_the_records_that_are_shown_alone(lake):
     assert records(lake + "/none") == []
 
 
+def test_two_records_at_one_place_are_shown_each_with_its_own_bytes(tmp_path):
+    """A topic that is made again gives offsets anew."""
+    held = [waits(3, batch=4, value=b"old"), waits(3, batch=6, value=b"new")]
+    write_deltalake(quarantine_path(str(tmp_path)), pa.Table.from_pylist(held, SCHEMA))
+    shown = with_bytes(str(tmp_path), records(str(tmp_path)))
+    assert {one.batch_id: one.value for one in shown} == {4: b"old", 6: b"new"}
+
+
 def test_a_screen_gets_no_byte_of_a_record_that_could_move_its_cursor():
     assert readable(b"\xff\x1b[2J\x00\n") == r"\xff\x1b[2J\x00\n"
     assert readable("订单".encode()) == "订单"
