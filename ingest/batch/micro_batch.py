@@ -300,7 +300,7 @@ class Batches:
             self.filling.finish(note)
         elif note.replay:
             self._replay(note)
-            if self._next == note.batch_id:  # all but its row of the manifest was there
+            if self._next == note.batch_id:  # what it took can be read no more, or it took nothing
                 self.publish(self.without_changes("replay"))
         else:
             self._work(SparkRecords(self._log.read), note)

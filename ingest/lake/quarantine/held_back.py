@@ -58,13 +58,25 @@ class HeldBack:
         held = self._session.read.format("delta").load(self._path)
         return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
 
+    def _settled_by(self, batch: int) -> DataFrame | None:
+        """Rows that this replay has settled; None where it has settled none."""
+        table = SparkTable(self._session, self._path)
+        if not table.exists():
+            return None
+        found = table.frame().filter(F.col("settled") == batch)
+        return None if found.isEmpty() else found
+
     def records(
-        self, before: int, but: Collection[str] = ()
+        self, batch: int, but: Collection[str] = ()
     ) -> tuple[DataFrame, list[TableId]] | None:
-        """Those that a replay may help, as the Kafka records they came as (``record_stream.SCHEMA``), and the
+        """Those that the replay of this number may help, as the Kafka records they came as (``record_stream.SCHEMA``), and the
         tables they are of; None when nothing waits. ``but``: topics whose records go on waiting.
+
+        Of a replay that a crash has ended behind its last commit, these are what it has settled: its tables hold that, and the manifest
+        is yet to say so. And no others, whatever can be read since then: nothing would settle them.
         """
-        found = self._waiting(before)
+        found = self._settled_by(batch)
+        found = self._waiting(batch) if found is None else found
         if found is not None:
             found = found.filter(~F.col("topic").isin(*but))
         if found is None or found.isEmpty():

@@ -2,12 +2,14 @@
 order, others go on; a replay takes them in and nothing overtakes.
 """
 
+import shutil
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from ingest.arrow import column_values
@@ -15,11 +17,12 @@ from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.changes import quarantine_rows, row_images
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.quarantine.held_back import HeldBack
 from ingest.lake.quarantine.waiting_list import waiting_list
 from ingest.model.names import quarantine_path
 from ingest.model.position import Position
-from ingest.model.reasons import QUARANTINED
+from ingest.model.reasons import QUARANTINED, WENT_BACK
 from ingest.model.specification import row
 from ingest.model.topics import TableId
 from tests.conformance.histories import History, Record
@@ -125,6 +128,62 @@ def test_a_replay_that_was_torn_is_finished_and_not_repeated(lake):
     assert (lake.rows(), lake.waiting()) == ([(1, "bad"), (2, "b")], 0)
     assert lake.target.batches.newest.kind == "replay"
     assert lake.replay() == 0
+
+
+@contextmanager
+def dying_at_its_row_of_the_manifest():
+    with patch.object(Publisher, "add", side_effect=Crash), pytest.raises(Crash):
+        yield
+
+
+def test_a_replay_that_lacks_only_its_row_of_the_manifest_is_published_as_what_it_was(lake):
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+    with dying_at_its_row_of_the_manifest():
+        lake.replay()
+    lake.target.start()
+    newest, table = lake.target.batches.newest, lake.target.path / "d" / "t0"
+    assert (newest.kind, newest.changes, lake.waiting()) == ("replay", 1, 0)
+    assert newest.tables["d.t0"].version == DeltaTable(table).version()
+    assert newest.tables["d.t0"].changes == 1
+    assert lake.replay() == 0
+
+
+def test_a_folder_of_before_a_replay_that_a_start_finished_has_its_table_taken_again(lake):
+    """What had waited does not come again from its topic."""
+    table, copy = lake.target.path / "d" / "t0", lake.target.path / "copy"
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+    shutil.copytree(table, copy)
+    with dying_at_its_row_of_the_manifest():
+        lake.replay()
+    lake.target.start()
+    shutil.rmtree(table)
+    copy.rename(table)
+    lake.target.start()
+    (gap,) = lake.target.batches.newest.gaps
+    assert (gap.table, gap.reason, gap.is_open) == ("d.t0", WENT_BACK.says, True)
+
+
+def test_what_can_be_read_only_since_a_replay_was_torn_is_taken_in_by_the_next_one_and_once(
+    spark, tmp_path
+):
+    """That one has settled what it took already, so it would be taken in by both."""
+    histories = [History(False, 1, records=[[]], snapshots=[Position(0, 1, 5)]) for _ in range(2)]
+    target = SparkTarget(spark, tmp_path, *histories)
+    for at, v in enumerate(("bad", "worse")):
+        histories[at].records[0].append(Record(insert(10 + at, 1, v, keyed=False), 0, 10 + at))
+    with unreadable("worse"):
+        with unreadable("bad"):
+            target.take({0: [1], 1: [1]})
+        with dying_at_its_row_of_the_manifest():
+            target.batches.replay()
+    target.start()
+    assert (target.content(0), target.content(1)) == (Counter([row(id=1, v="bad")]), Counter())
+    assert target.batches.replay() == 1
+    assert target.content(1) == Counter([row(id=1, v="worse")])
+    assert target.batches.replay() == 0
+    target.remove()
 
 
 def test_what_waits_of_a_table_that_stands_still_goes_on_waiting(lake):
