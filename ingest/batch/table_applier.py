@@ -157,7 +157,9 @@ class Applier:
         now = self._merging.handle(target)
         version = self.committer.to_publish(now)
         chosen = str(self._merging.choices.get(target.path, ""))
-        return Applied(table, target.path, version, changes, now.id(), tuple(unknown), chosen, log)
+        wiped = max((one.step.wipe for one in batch.steps if one.step.wipe), default=None)
+        said = (tuple(unknown), chosen, log, wiped)
+        return Applied(table, target.path, version, changes, now.id(), *said)
 
     def _logged(self, session: SparkSession, batch: TableBatch, work: Work) -> LogState | None:
         if batch.log is None:

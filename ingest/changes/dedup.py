@@ -26,8 +26,8 @@ HighWaters = Mapping[Place, HighWater]
 """Per topic partition, what is committed. See :class:`ingest.model.manifest.HighWater`."""
 
 RESENT, OBSOLETE, PAUSED, UNREADABLE = "resent", "obsolete", "paused", "unreadable"
-"""Why a change is passed over: it was applied before; the newest TRUNCATE or snapshot of its table comes
-after it; it waits behind a DDL; or its table has a column then that has no place in the lake."""
+"""Why a change is passed over: it was applied before; the newest TRUNCATE, DROP or snapshot of its table
+comes after it; it waits behind a DDL; or its table has a column then that has no place in the lake."""
 
 REMEMBERED = "remembered"
 """It was applied before, and Spark's state is who knows."""

@@ -102,7 +102,7 @@ class TableState:
     position: Position | None = None
     """The newest position applied so far, snapshot rows included."""
     floor: Position | None = None
-    """Changes before it mean nothing any more: the newest TRUNCATE, or the newest snapshot's."""
+    """Changes before it mean nothing any more: the newest TRUNCATE or DROP, or the newest snapshot's."""
     run: str = ""
     """The connector run that wrote the newest snapshot rows: two attempts at one position differ
     by it."""

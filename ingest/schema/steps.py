@@ -149,6 +149,8 @@ class Applied:
     engine: str = ""
     log: LogState | None = None
     """Its change log."""
+    wiped: Position | None = None
+    """The newest TRUNCATE or DROP that took the rows before it; None for none, as where a policy or the target keeps them."""
 
     def read_by_spark(self, because: str | None) -> Applied:
         """The same, said of a table whose changes were not plain enough for Arrow."""

@@ -141,7 +141,7 @@ def table_states(
         state = tables.get(name, TableState(one.path, one.version))
         attempt = found.attempt
         truncates = found.truncates if found.wiped else ()
-        floors = [state.floor, *truncates, attempt.position if attempt else None]
+        floors = [state.floor, *truncates, one.wiped, attempt.position if attempt else None]
         version = catalog.at(one.table, found.high)
         tables[name] = replace(
             state,

@@ -27,7 +27,7 @@ from ingest.model.specification import row
 from ingest.model.topics import TableId
 from tests.conformance.histories import History, Record
 from tests.conformance.scenarios import delete, insert, truncate, update
-from tests.conformance.targets import Crash, SparkTarget, dying
+from tests.conformance.targets import Crash, SparkTarget, created, dying
 
 
 @contextmanager
@@ -59,10 +59,10 @@ def unreadable(text="bad"):
 class Lake:
     """A table of a lake, fed batch by batch."""
 
-    def __init__(self, spark, folder, *, keyed=True):
+    def __init__(self, spark, folder, *, keyed=True, **settings):
         self.history = History(keyed, 1, records=[[]])
         self.history.snapshots = [Position(0, 1, 5)]
-        self.target = SparkTarget(spark, folder, self.history)
+        self.target = SparkTarget(spark, folder, self.history, **settings)
 
     def take(self, *changes, crash=None):
         self.history.records[0] += [Record(each, 0, each.position.pos) for each in changes]
@@ -73,6 +73,15 @@ class Lake:
         self.history.records[0].clear()
         batches = self.target.batches
         batches.newest = replace(batches.newest, offsets={}, high_water={})
+
+    def drop_and_create(self, pos):
+        """DROP TABLE, and a CREATE TABLE of the same columns behind it."""
+        made = created("t0", Position(0, 1, pos + 1), self.history)
+        made["source"]["snapshot"] = "false"
+        gone = {"type": "DROP", "id": made["tableChanges"][0]["id"]}
+        source = {**made["source"], "pos": pos}
+        self.target.log.define({**made, "source": source, "ddl": "DROP …", "tableChanges": [gone]})
+        self.target.log.define(made)
 
     def rows(self):
         return sorted((r["id"], r["v"]) for r in map(dict, self.target.content().elements()))
@@ -216,6 +225,29 @@ def test_what_a_truncate_made_void_is_settled_and_not_applied(lake):
         lake.take(truncate(20), insert(30, 3, "c"))
     assert lake.replay() == 1
     assert (lake.rows(), lake.waiting()) == ([(3, "c")], 0)
+
+
+def test_what_a_drop_made_void_is_settled_and_holds_no_row_of_the_table_that_was_made_again(lake):
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+        lake.drop_and_create(20)
+        lake.take(insert(30, 1, "c"), insert(31, 3, "d"))
+        assert (lake.rows(), lake.waiting()) == ([(3, "d")], 2)
+        assert lake.replay() == 1
+        assert (lake.rows(), lake.waiting()) == ([(1, "c"), (3, "d")], 0)
+
+
+def test_a_drop_that_a_policy_ignores_makes_nothing_void(spark, tmp_path):
+    ignored = {"d.t?": {"ddl": {"drop_table": "ignore"}}}
+    lake = Lake(spark, tmp_path, tables=ignored)
+    with unreadable():
+        lake.take(insert(10, 1, "bad"), insert(11, 2, "b"))
+        lake.drop_and_create(20)
+        lake.take(insert(31, 3, "d"))
+    assert lake.replay() == 0
+    assert (lake.rows(), lake.waiting()) == ([(2, "b"), (3, "d")], 1)
+    assert lake.target.batches.newest.tables["d.t0"].floor is None
+    lake.target.remove()
 
 
 def test_in_a_table_without_a_key_nothing_waits_for_anything(spark, tmp_path):

@@ -130,6 +130,19 @@ def test_what_waited_in_quarantine_begins_no_reading_of_a_table(held, replayed, 
     assert first["d.t"].reread == read(replayed)
 
 
+@pytest.mark.parametrize(("held", "wiped", "floor"), [(None, 20, 20), (30, 20, 30), (20, None, 20)])
+def test_nothing_counts_that_is_older_than_the_newest_drop_that_took_a_tables_rows(
+    held, wiped, floor
+):
+    def place(pos):
+        return None if pos is None else at(pos)
+
+    before = entry(tables={"d.t": replace(STATE, floor=place(held))})
+    done = [Applied(T, STATE.path, 2, 1, wiped=place(wiped))]
+    states = table_states(before, {T: facts(at(40), at(50))}, done, catalog(CREATE))
+    assert states["d.t"].floor == place(floor)
+
+
 @pytest.mark.parametrize(
     ("attempt", "high", "gap"),
     [
