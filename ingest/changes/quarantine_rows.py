@@ -90,9 +90,10 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
 
 def without(changes: DataFrame, left_out: DataFrame, by: Sequence[str] = PLACE) -> DataFrame:
     """Changes but those that have the place (``topic, partition, offset``) of others, or whatever they are told apart ``by``."""
-    return changes.join(left_out.select(*by), list(by), "left_anti")
+    same = [F.col(f"c.{name}").eqNullSafe(F.col(f"o.{name}")) for name in by]
+    return changes.alias("c").join(left_out.select(*by).alias("o"), same, "left_anti").select("c.*")
 
 
 def same_record(one: str, other: str) -> str:
     """SQL that is true where two aliases name one Kafka record."""
-    return " AND ".join(f"{one}.{name} = {other}.{name}" for name in RECORD)
+    return " AND ".join(f"{one}.{name} <=> {other}.{name}" for name in RECORD)
