@@ -85,6 +85,7 @@ class Streaming:
     observer: Observer = field(default_factory=Observer)
     applied: int = 0
     """Batches of the newest query."""
+    _epochs: list[Epoch] = field(default_factory=list)
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
     _rehearsal: Rehearsal | None = None
@@ -100,7 +101,8 @@ class Streaming:
         if self.pipeline.spark.on_cluster:
             executors.await_one(self.spark, stopping=self.stop.is_set)
         checkpoint = HadoopFiles(self.spark, checkpoint_path(self.pipeline.lake.path))
-        epochs = EpochRegistry(self.pipeline).known()
+        # One list, which all that reads records has: each look puts right in it what Kafka has lost (``_look``).
+        self._epochs = epochs = EpochRegistry(self.pipeline).known()
         log = KafkaLog(self.spark, self.pipeline, checkpoint, self.ahead)
         schemas = broker.SchemaTopic(self.pipeline, epochs)
         keep = partial(schema_history.keep, Connector(self.pipeline))
@@ -207,6 +209,8 @@ class Streaming:
         """
         self.committer.refuse_lost()
         places = broker.partitions(self.pipeline)
+        # By the very facts that are decided from, before anything is: see there.
+        self._epochs[:] = EpochRegistry(self.pipeline).over_losses(batches.newest, places)
         facts = gather_facts.gather(
             self.spark,
             self.pipeline,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from ingest.model.manifest import Place
+from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.offset_ranges import offsets_as_json, offsets_from_json
+from ingest.model.start_facts import KafkaFacts
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ class Epoch:
     continues: bool = True
     """Transactions are numbered on from the log before (a server took over), so one that was seen
     there is known by its number. False when numbering, too, may begin anew (the log was reset)."""
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's ids of the topics whose offsets ``starts`` are, as far as they are known."""
 
     def as_json(self) -> str:
-        """The text of its file."""
-        fields = {name: value for name, value in vars(self).items() if name != "starts"}
+        """The text of its file. Earlier versions know no other fields, so ``topics`` are not in it."""
+        fields = {n: value for n, value in vars(self).items() if n not in ("starts", "topics")}
         return json.dumps({**fields, "starts": json.loads(offsets_as_json(self.starts))})
 
     @classmethod
@@ -68,8 +71,35 @@ def following(
     ends: Mapping[Place, int],
     *,
     continues: bool = True,
+    topics: Mapping[str, str] | None = None,
 ) -> Epoch:
     """The next epoch, beginning where Kafka's partitions end now."""
     if not epochs:
         return Epoch(0, server, reason, {}, continues)
-    return Epoch(newest_number(epochs) + 1, server, reason, dict(ends), continues)
+    number = newest_number(epochs) + 1
+    return Epoch(number, server, reason, dict(ends), continues, dict(topics or {}))
+
+
+def after_losses(
+    epochs: Sequence[Epoch], newest: Entry | None, kafka: Mapping[Place, KafkaFacts]
+) -> list[Epoch]:
+    """The same, where Kafka gives offsets anew that were given before: in a topic that was deleted or made again all that
+    comes is of the newest log, and so is what comes behind an end that was lost. ``newest``: of the manifest, as it says
+    which topics those were that are gone.
+    """
+    read = newest.ends if newest else {}
+    marks = newest.high_water if newest else {}
+
+    def start(epoch: Epoch, place: Place, at: int) -> int:
+        now = kafka.get(place)
+        if now is None:  # or a topic that holds no table
+            return 0 if place in read else at
+        then = epoch.topics.get(place[0]) or marks.get(place, HighWater()).topic_id
+        if then and now.topic_id and then != now.topic_id:
+            return 0
+        return min(at, now.end)  # where it began it ended, and no end ever goes back
+
+    return [
+        replace(one, starts={place: start(one, place, at) for place, at in one.starts.items()})
+        for one in epochs
+    ]

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
-from ingest.model.epochs import Epoch, following
+from ingest.model.epochs import Epoch, after_losses, following
 from ingest.model.errors import Exit, IngestError
+from ingest.model.manifest import Entry, Place
 from ingest.model.names import epochs_path
+from ingest.model.start_facts import KafkaFacts
 from ingest.source import mysql
 from ingest.source.connector import Connector, Plan
 
 
 class EpochRegistry:
-    """``<lake>/_ingest/epochs``: one small file per epoch, written once."""
+    """``<lake>/_ingest/epochs``: one small file per epoch, written once but for :meth:`over_losses`. Beside it stands
+    which topics its offsets are of, since earlier versions read the file itself.
+    """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
@@ -23,10 +29,24 @@ class EpochRegistry:
     def known(self) -> list[Epoch]:
         """All epochs, oldest first."""
         files = self._files()
-        texts = [files.read(name) for name in files.names("") if name.endswith(".json")]
-        return sorted(
-            (Epoch.from_json(text) for text in texts if text), key=lambda epoch: epoch.number
-        )
+        names = set(files.names(""))
+        texts = [files.read(name) for name in names if name.endswith(".json")]
+        found = [Epoch.from_json(text) for text in texts if text]
+        noted = [replace(one, topics=_topics(files, names, one.number)) for one in found]
+        return sorted(noted, key=lambda epoch: epoch.number)
+
+    def over_losses(self, newest: Entry | None, kafka: Mapping[Place, KafkaFacts]) -> list[Epoch]:
+        """All epochs, their boundaries put right where Kafka gives offsets anew (``epochs.after_losses``).
+
+        To be called before the manifest says that it does: a crash in between finds the same again, and the other
+        way round nobody would know any more which topic it was that is gone.
+        """
+        known = self.known()
+        found = after_losses(known, newest, kafka)
+        for before, now in zip(known, found, strict=True):
+            if now != before:
+                self._files().write(f"{now.number}.json", now.as_json())
+        return found
 
     def follow(self, connector: Connector, say: Callable[[str], None]) -> Plan:
         """Apply the connector; when another server stands behind it, begin a new epoch first.
@@ -56,10 +76,14 @@ class EpochRegistry:
         """A new epoch from here on. The connector must be stopped."""
         topics = [*broker.data_topics(self.pipeline), self.pipeline.name]
         ends = broker.end_offsets(self.pipeline, topics)
-        epoch = following(self.known(), server, reason, ends, continues=continues)
+        ids = broker.topic_ids(self.pipeline, sorted({topic for topic, _ in ends}))
+        known = self.known()
+        epoch = following(known, server, reason, ends, continues=continues, topics=ids)
         return self._add(epoch)
 
     def _add(self, epoch: Epoch) -> Epoch:
+        if epoch.topics:  # first: without its epoch it says nothing
+            self._files().write(_beside(epoch.number), json.dumps(dict(epoch.topics)))
         if not self._files().create(f"{epoch.number}.json", epoch.as_json()):
             raise IngestError(
                 "E-EPOCH-EXISTS",
@@ -86,6 +110,16 @@ def _go_on_behind(epoch: Epoch, connector: Connector, say: Callable[[str], None]
         "the connector was stopped, as a new epoch began of which the start did not come to its end; it goes on"
     )
     connector.resume()
+
+
+def _beside(number: int) -> str:
+    return f"{number}.topics"
+
+
+def _topics(files: Files, names: set[str], number: int) -> dict[str, str]:
+    """Nothing of an epoch that an earlier version has begun."""
+    text = files.read(_beside(number)) if _beside(number) in names else None
+    return {str(topic): str(id_) for topic, id_ in json.loads(text or "{}").items()}
 
 
 def refuse_without_gtids(pipeline: Pipeline) -> None:

@@ -1,6 +1,8 @@
 """`epochs` and `snapshots`: which log a record was read from, and what a snapshot makes void."""
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,11 +17,13 @@ from ingest.changes.restarted_snapshots import (
 )
 from ingest.lake.manifest.next_entry import Note, gaps, table_states
 from ingest.model import reasons
-from ingest.model.epochs import Epoch, epoch_of, following, newest_restart
+from ingest.model.epochs import Epoch, after_losses, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
+from ingest.model.start_facts import KafkaFacts
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Applied, Attempt
+from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.resync_request import Request
 from tests.support.declared_tables import CREATE, T, at, catalog, column, facts, record
 from tests.unit.start.test_start_decision import entry
@@ -44,6 +48,41 @@ def test_a_record_belongs_to_the_log_that_had_begun_where_it_stands_in_kafka():
 def test_an_epoch_survives_its_text():
     epoch = Epoch(3, "uuid", "reset", {("p.d.t", 0): 9})
     assert Epoch.from_json(epoch.as_json()) == epoch
+
+
+def test_a_boundary_is_of_the_topic_that_stood_there_when_it_was_drawn():
+    place, newest = ("p.d.t", 0), entry()  # which was read while its topic was T
+    second = following([FIRST], "two", "failover", {place: 5000})
+    drawn_since = following([FIRST, second], "two", "reset", {place: 3}, topics={"p.d.t": "U"})
+    kafka = {place: KafkaFacts(0, 40, "U")}
+    found = after_losses([FIRST, second, drawn_since], newest, kafka)
+    assert [epoch_of(found, place, offset) for offset in (0, 2, 3)] == [1, 1, 2]
+    assert after_losses(found, newest, kafka) == found
+    again = after_losses(found, newest, {place: KafkaFacts(0, 40, "V")})
+    assert epoch_of(again, place, 0) == 2
+
+
+def test_what_no_manifest_says_was_read_keeps_its_boundary_but_for_one_beyond_its_end():
+    second = following([FIRST], "two", "failover", {("p.d.t", 0): 9, ("p", 0): 3, ("p.d.u", 0): 7})
+    found = after_losses([FIRST, second], None, {("p.d.t", 0): KafkaFacts(0, 8, "T")})
+    assert found[1].starts == {("p.d.t", 0): 8, ("p", 0): 3, ("p.d.u", 0): 7}
+
+
+def test_an_epoch_notes_its_topics_where_earlier_versions_do_not_look(tmp_path, monkeypatch):
+    pipeline = SimpleNamespace(name="p", lake=SimpleNamespace(path=str(tmp_path)))
+    kafka, place = "ingest.source.epoch_registry.broker", ("p.d.t", 0)
+    monkeypatch.setattr(f"{kafka}.data_topics", lambda _: ["p.d.t"])
+    monkeypatch.setattr(f"{kafka}.end_offsets", lambda _, topics: {place: 7})
+    monkeypatch.setattr(f"{kafka}.topic_ids", lambda _, topics: {"p.d.t": "T"})
+    registry = EpochRegistry(pipeline)
+    registry._add(FIRST)
+    begun = registry.begin("two", "failover", continues=True)
+    assert registry.known() == [FIRST, begun]
+    assert begun.topics == {"p.d.t": "T"}
+    (text,) = [path.read_text() for path in tmp_path.rglob("1.json")]
+    assert set(json.loads(text)) == {"number", "server", "reason", "starts", "continues"}
+    registry.over_losses(entry(), {place: KafkaFacts(0, 9, "U")})
+    assert registry.known() == [FIRST, replace(begun, starts={place: 0})]
 
 
 def test_only_a_log_that_was_reset_makes_transaction_numbers_begin_anew():

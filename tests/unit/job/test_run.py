@@ -22,9 +22,13 @@ from ingest.job.spark_session import has_died
 from ingest.job.stream_guard import StreamGuard
 from ingest.job.streaming import SETTLE_EVERY, Streaming
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.storage import LocalFiles
+from ingest.model.epochs import epoch_of, following
 from ingest.model.errors import Exit, IngestError
-from ingest.model.start_facts import Note
-from tests.unit.start.test_start_decision import entry, facts
+from ingest.model.names import epochs_path
+from ingest.model.start_facts import KafkaFacts, Note
+from ingest.source.epoch_registry import EpochRegistry
+from tests.unit.start.test_start_decision import IDLE, PLACE, entry, facts
 
 
 def streaming(**parts):
@@ -92,6 +96,38 @@ def test_a_server_that_is_away_ends_no_run_by_what_is_only_a_rehearsal():
     batches = SimpleNamespace(newest=entry(), note=lambda: Note(4, "c"), definitions=definitions)
     run._rehearse(batches, idle=True)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "limit"),
+    [(KafkaFacts(0, 40, "another"), 0), (KafkaFacts(0, 5, "T"), 5), (None, 0)],
+    ids=["made again", "its end lost", "deleted"],
+)
+def test_what_gets_an_offset_anew_is_of_the_newest_log_before_the_manifest_says_that_it_was_lost(
+    tmp_path, monkeypatch, now, limit
+):
+    """By its offset it would be of the log before, and each of its changes would look like one of another server."""
+    first = following([], "one", "the first log", {})
+    second = following([first], "one", "all again", {PLACE: 7, IDLE: 4}, continues=False)
+    files = LocalFiles(epochs_path(str(tmp_path)))
+    for epoch in (first, second):
+        assert files.create(f"{epoch.number}.json", epoch.as_json())
+    kafka = {IDLE: KafkaFacts(0, 4, "I")} | ({PLACE: now} if now else {})
+    monkeypatch.setattr("ingest.job.streaming.broker.partitions", lambda _: kafka)
+    looked = SimpleNamespace(versions={})
+    monkeypatch.setattr("ingest.job.streaming.gather_facts.gather", lambda *_, **__: looked)
+    nothing = lambda *_: None  # noqa: E731 (a method of that shape)
+    run = streaming(committer=SimpleNamespace(refuse_lost=nothing, begin_anew=nothing))
+    run.pipeline.lake.path = str(tmp_path)
+    batches = SimpleNamespace(
+        newest=entry(), barred=frozenset, definitions=SimpleNamespace(streamed=nothing)
+    )
+    for _ in ("once", "and once more, as the manifest's row was not written"):
+        run._look(batches, from_beginning=False)
+        known = EpochRegistry(run.pipeline).known()
+        found = [epoch_of(known, PLACE, offset) for offset in (max(limit - 1, 0), limit, 7)]
+        assert found == [0 if limit else 1, 1, 1]
+        assert epoch_of(known, IDLE, 3) == 0, "of it nothing was lost"
 
 
 def test_what_is_due_between_batches_is_done_behind_one_where_they_never_pause(monkeypatch):

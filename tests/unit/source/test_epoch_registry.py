@@ -50,6 +50,9 @@ def source(monkeypatch):
     monkeypatch.setattr(
         epoch_registry.broker, "end_offsets", lambda _, topics: {(topic, 0): 7 for topic in topics}
     )
+    monkeypatch.setattr(
+        epoch_registry.broker, "topic_ids", lambda _, topics: dict.fromkeys(topics, "T")
+    )
     return found
 
 
