@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from ingest.lake.delta import delta_log, other_writers
+from ingest.lake.delta import delta_log, other_writers, own_commits
 from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
 from ingest.lake.files import table_files
 from ingest.lake.manifest.manifest_reader import Ledger
@@ -34,6 +34,14 @@ def is_published(path: str, published: int | None, version: int) -> bool:
     return False
 
 
+def batch_of(path: str, version: int) -> int:
+    """The batch of the mirrors' that a version of a table is of; 0 where its log does not say."""
+    at = table_files.at(path)
+    with suppress(TornCommitError, UnknownLogError):
+        return own_commits.batch_of((at and delta_log.read(at, version)) or ()) or 0
+    return 0
+
+
 def _is_upkeep(actions: Sequence[Action]) -> bool:
     named = [app_id_parts(action["txn"]["appId"]) for action in actions if "txn" in action]
     if named:
@@ -42,7 +50,7 @@ def _is_upkeep(actions: Sequence[Action]) -> bool:
 
 
 def newest(ledger: Ledger, flow: str, holds: Callable[[Entry], bool]) -> Entry:
-    """``holds``: whether a batch of the manifest is, or comes behind, what was read. Raises :class:`IngestError` where none comes that does."""
+    """``holds``: whether a batch of the manifest is, or comes behind, what was read, and may be taken. Raises :class:`IngestError` where none comes that does."""
     until = time.monotonic() + WAITS
     while True:
         entry = ledger.last()
@@ -56,7 +64,7 @@ def newest(ledger: Ledger, flow: str, holds: Callable[[Entry], bool]) -> Entry:
 def _unpublished(name: str) -> IngestError:
     return IngestError(
         "E-FLOW-INPUT",
-        f"The flow {name!r} waits for the mirrors: what it has read is not published yet.",
+        f"The flow {name!r} waits for the mirrors: what it has read is not published yet, or a table of it is being read again.",
         means="Nothing of the batch was written; it comes again.",
         remedy="run the pipeline; it finishes its batch.",
         may_pass=True,

@@ -43,6 +43,7 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry
 from ingest.model.names import quoted
+from ingest.model.read_again import is_read_again
 from ingest.model.topics import TableId
 from ingest.schema.change_log import BEGINS_PROPERTY
 
@@ -105,7 +106,7 @@ class TotalsFlow:
         with self._between(was, now) as (logs, facts), Kept() as kept:
             self._refuse_changed_columns(facts)
             sums, why = self.shape.parts is not None, self.why_whole
-            readable = was is None or all(map(self._readable, was.tables.values()))
+            readable = was is None or self._as_they_were(was)
             found = cuts.decide(was, now, facts, sums=sums, why_whole=why, readable=readable)
             if found.why and found.why != why:
                 self.say(
@@ -156,7 +157,9 @@ class TotalsFlow:
         return was, now, now.made_of != self.made_of
 
     def _chosen(self, record: FlowRecord, number: int, main: str, version: int) -> Cut:
-        """The newest published batch, once that holds all that the stream has seen."""
+        """The newest published batch, once that holds all that the stream has seen, and each table all that its log tells: one that is being
+        read again gets what is missing without a word of the log, so sums that took it half filled would lack it for good.
+        """
         ends = log_ends.of(self.folder.offsets(record, number))
 
         def holds(entry: Entry) -> bool:
@@ -167,13 +170,19 @@ class TotalsFlow:
                 )
                 for one in tables.values()
             )
-            return read and len(tables) == len(self.flow.inputs)
+            return read and len(tables) == len(self.flow.inputs) and not self._behind(entry)
 
         entry = published_batch.newest(self.ledger, self.folder.name, holds)
         told = tuple(one.name for one in self.flow.sinks if one != self.main)
         found = Cut(entry.batch_id, self._tables(entry), self.made_of, main, version, told)
         self.folder.note(record, number, found.as_text())
         return found
+
+    def _behind(self, entry: Entry) -> bool:
+        """Whether a table is not as far as its log."""
+        named = [one.change_log or "" for one in self.flow.inputs.values()]
+        topic = self.folder.pipeline.topic
+        return any(is_read_again(entry, name, topic(TableId.parse(name))) for name in named)
 
     def _tables(self, entry: Entry) -> dict[str, TableCut]:
         found = {}
@@ -236,6 +245,15 @@ class TotalsFlow:
 
     def _readable(self, table: TableCut) -> bool:
         return table_versions.readable(self.session, table.path, table.version)
+
+    def _as_they_were(self, cut: Cut) -> bool:
+        """Whether the tables can still be read as a cut had them. One that an older copy was put in the place of has come to the same version once more,
+        by a later batch, and with other rows.
+        """
+        return all(
+            published_batch.batch_of(one.path, one.version) <= cut.batch and self._readable(one)
+            for one in cut.tables.values()
+        )
 
     def _refuse_changed_columns(self, facts: Mapping[str, LogFacts]) -> None:
         """Raises :class:`ColumnsChangedError` where a DDL is among the changes and the tables' columns are other ones than this run began with."""
