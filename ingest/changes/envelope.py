@@ -38,13 +38,14 @@ def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
     """Kafka records to changes, one row each, null records left out.
 
     In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp, run
-    string`` (the connector run that wrote it, from the record's header).
+    string`` (the connector run that wrote it, from the record's header); of records that wait in quarantine ``batch_id``, too.
     Out: the same, plus ``database, table, op, position, committed_at timestamp, gtid string,
     snapshot string, before string, after string, key_json string, reason string``. ``reason`` is
     null for a readable change; ``position`` is never null then.
     """
     read = _envelope(records.sparkSession.sparkContext.applicationId)
-    place = F.struct(_epoch(epochs).alias("epoch"), *read.place).alias("position")
+    waits = "batch_id" in records.columns
+    place = F.struct(_epoch(epochs, waits=waits).alias("epoch"), *read.place).alias("position")
     found = records.filter(F.col("value").isNotNull()).withColumn("envelope", read.parsed)
     return found.select(*_RAW, *read.subject, place, *read.rest)
 
@@ -98,14 +99,18 @@ def _envelope(_application: str) -> _Envelope:
     )
 
 
-def _epoch(epochs: Sequence[Epoch]) -> Column:
-    """The epoch of a record, from its place in Kafka: the newest that had begun there."""
+def _epoch(epochs: Sequence[Epoch], *, waits: bool = False) -> Column:
+    """The epoch of a record, from its place in Kafka: the newest that had begun there. Of one that ``waits``, as that was when it was set aside."""
     found = F.lit(0)
     for epoch in sorted(epochs, key=lambda each: each.number):
         start = F.lit(0).cast("bigint")
         for (topic, partition), offset in sorted(epoch.starts.items()):
             here = (F.col("topic") == topic) & (F.col("partition") == partition)
             start = F.when(here, F.lit(offset).cast("bigint")).otherwise(start)
+        for was in reversed(epoch.moved) if waits else ():
+            here = (F.col("topic") == was.place[0]) & (F.col("partition") == was.place[1])
+            since = here & (F.col("batch_id") <= was.batch)
+            start = F.when(since, F.lit(was.start).cast("bigint")).otherwise(start)
         found = F.when(F.col("offset") >= start, epoch.number).otherwise(found)
     return found.cast("int")
 

@@ -18,6 +18,17 @@ from ingest.model.start_facts import KafkaFacts
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A boundary that was put right. ``start``: what it was; ``batch``: the newest of the manifest by then. What waits in quarantine since such
+    a batch or one before it has its offset by that, and not by what the boundary is now.
+    """
+
+    place: Place
+    start: int
+    batch: int
+
+
+@dataclass(frozen=True)
 class Epoch:
     """One log. ``starts``: first offset of it per partition; a partition not named is all its own.
 
@@ -33,10 +44,13 @@ class Epoch:
     there is known by its number. False when numbering, too, may begin anew (the log was reset)."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """Kafka's ids of the topics whose offsets ``starts`` are, as far as they are known."""
+    moved: tuple[Moved, ...] = ()
+    """Boundaries of before, oldest first."""
 
     def as_json(self) -> str:
-        """The text of its file. Earlier versions know no other fields, so ``topics`` are not in it."""
-        fields = {n: value for n, value in vars(self).items() if n not in ("starts", "topics")}
+        """The text of its file. Earlier versions know no other fields, so ``topics`` and ``moved`` are not in it."""
+        apart = ("starts", "topics", "moved")
+        fields = {n: value for n, value in vars(self).items() if n not in apart}
         return json.dumps({**fields, "starts": json.loads(offsets_as_json(self.starts))})
 
     @classmethod
@@ -46,11 +60,21 @@ class Epoch:
         starts = offsets_from_json(json.dumps(found["starts"]))
         return cls(**{**found, "starts": starts})
 
+    def start(self, place: Place, waits_since: int | None = None) -> int:
+        """Its first offset there. ``waits_since``: the batch that has set a record aside, of one that waits."""
+        if waits_since is not None:
+            for one in self.moved:
+                if one.place == place and waits_since <= one.batch:
+                    return one.start
+        return self.starts.get(place, 0)
 
-def epoch_of(epochs: Sequence[Epoch], place: Place, offset: int) -> int:
-    """The epoch of one record."""
+
+def epoch_of(
+    epochs: Sequence[Epoch], place: Place, offset: int, waits_since: int | None = None
+) -> int:
+    """The epoch of one record. ``waits_since``: as :meth:`Epoch.start` has it."""
     return max(
-        (epoch.number for epoch in epochs if offset >= epoch.starts.get(place, 0)), default=0
+        (epoch.number for epoch in epochs if offset >= epoch.start(place, waits_since)), default=0
     )
 
 
@@ -99,7 +123,10 @@ def after_losses(
             return 0
         return min(at, now.end)  # where it began it ended, and no end ever goes back
 
-    return [
-        replace(one, starts={place: start(one, place, at) for place, at in one.starts.items()})
-        for one in epochs
-    ]
+    def right(epoch: Epoch) -> Epoch:
+        starts = {place: start(epoch, place, at) for place, at in epoch.starts.items()}
+        batch = newest.batch_id if newest else 0
+        moved = [Moved(one, at, batch) for one, at in epoch.starts.items() if starts[one] != at]
+        return replace(epoch, starts=starts, moved=(*epoch.moved, *moved)) if moved else epoch
+
+    return [right(one) for one in epochs]

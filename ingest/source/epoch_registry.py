@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.files.storage import Files, files_at
-from ingest.model.epochs import Epoch, after_losses, following
+from ingest.model.epochs import Epoch, Moved, after_losses, following
 from ingest.model.errors import Exit, IngestError
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import epochs_path
@@ -20,7 +20,7 @@ from ingest.source.connector import Connector, Plan
 
 class EpochRegistry:
     """``<lake>/_ingest/epochs``: one small file per epoch, written once but for :meth:`over_losses`. Beside it stands
-    which topics its offsets are of, since earlier versions read the file itself.
+    which topics its offsets are of, and which they were before, since earlier versions read the file itself.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:
@@ -32,7 +32,7 @@ class EpochRegistry:
         names = set(files.names(""))
         texts = [files.read(name) for name in names if name.endswith(".json")]
         found = [Epoch.from_json(text) for text in texts if text]
-        noted = [replace(one, topics=_topics(files, names, one.number)) for one in found]
+        noted = [_noted(one, files, names) for one in found]
         return sorted(noted, key=lambda epoch: epoch.number)
 
     def over_losses(self, newest: Entry | None, kafka: Mapping[Place, KafkaFacts]) -> list[Epoch]:
@@ -44,7 +44,8 @@ class EpochRegistry:
         known = self.known()
         found = after_losses(known, newest, kafka)
         for before, now in zip(known, found, strict=True):
-            if now != before:
+            if now != before:  # what it was first: written twice, it says the same
+                self._files().write(_beside(now.number, "moved"), _moved_as_json(now.moved))
                 self._files().write(f"{now.number}.json", now.as_json())
         return found
 
@@ -83,7 +84,7 @@ class EpochRegistry:
 
     def _add(self, epoch: Epoch) -> Epoch:
         if epoch.topics:  # first: without its epoch it says nothing
-            self._files().write(_beside(epoch.number), json.dumps(dict(epoch.topics)))
+            self._files().write(_beside(epoch.number, "topics"), json.dumps(dict(epoch.topics)))
         if not self._files().create(f"{epoch.number}.json", epoch.as_json()):
             raise IngestError(
                 "E-EPOCH-EXISTS",
@@ -112,14 +113,34 @@ def _go_on_behind(epoch: Epoch, connector: Connector, say: Callable[[str], None]
     connector.resume()
 
 
-def _beside(number: int) -> str:
-    return f"{number}.topics"
+def _beside(number: int, what: str) -> str:
+    return f"{number}.{what}"
 
 
-def _topics(files: Files, names: set[str], number: int) -> dict[str, str]:
-    """Nothing of an epoch that an earlier version has begun."""
-    text = files.read(_beside(number)) if _beside(number) in names else None
-    return {str(topic): str(id_) for topic, id_ in json.loads(text or "{}").items()}
+def _noted(epoch: Epoch, files: Files, names: set[str]) -> Epoch:
+    """With what stands beside its file; that is nothing where an earlier version has begun it."""
+    topics, moved = (
+        json.loads(files.read(name) or "null") if name in names else None
+        for name in (_beside(epoch.number, "topics"), _beside(epoch.number, "moved"))
+    )
+    placed = tuple(
+        Moved((one["topic"], one["partition"]), one["start"], one["batch"]) for one in moved or ()
+    )
+    return replace(epoch, topics=dict(topics or {}), moved=placed)
+
+
+def _moved_as_json(moved: Sequence[Moved]) -> str:
+    return json.dumps(
+        [
+            {
+                "topic": one.place[0],
+                "partition": one.place[1],
+                "start": one.start,
+                "batch": one.batch,
+            }
+            for one in moved
+        ]
+    )
 
 
 def refuse_without_gtids(pipeline: Pipeline) -> None:

@@ -69,8 +69,8 @@ class HeldBack:
     def records(
         self, batch: int, but: Collection[str] = ()
     ) -> tuple[DataFrame, list[TableId]] | None:
-        """Those that the replay of this number may help, as the Kafka records they came as (``record_stream.SCHEMA``), and the
-        tables they are of; None when nothing waits. ``but``: topics whose records go on waiting.
+        """Those that the replay of this number may help, as the Kafka records they came as (``record_stream.SCHEMA``, and
+        ``batch_id``, by which they were set aside), and the tables they are of; None when nothing waits. ``but``: topics whose records go on waiting.
 
         Of a replay that a crash has ended behind its last commit, these are what it has settled: its tables hold that, and the manifest
         is yet to say so. And no others, whatever can be read since then: nothing would settle them.
@@ -86,7 +86,8 @@ class HeldBack:
         named = found.filter(F.col("table").isNotNull()).select("database", "table").distinct()
         tables = sorted(TableId(row.database, row.table) for row in named.collect())
         # A table that went back has the same records set aside once more.
-        return found.select(*_RECORD).dropDuplicates([*quarantine_rows.RECORD]), tables
+        found = found.select(*_RECORD, "batch_id").dropDuplicates([*quarantine_rows.RECORD])
+        return found, tables
 
     def _heads(self, before: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""

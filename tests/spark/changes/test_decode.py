@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from ingest.changes import envelope, row_images
 from ingest.kafka.record_stream import SCHEMA
-from ingest.model.epochs import Epoch
+from ingest.model.epochs import Epoch, Moved
 from ingest.schema.mysql_types import Column
 from ingest.schema.type_table import ENTRIES
 from tests.support.events import message, raw
@@ -45,6 +45,18 @@ def test_an_envelope_becomes_a_change_with_its_position(spark):
         "part int, before string, after string, reason string",
     )
     assert_df_equality(found, expected, ignore_nullable=True)
+
+
+def test_one_that_waited_while_its_topic_was_made_again_is_of_the_log_it_was_read_from(spark):
+    place = ("p.d.t", 0)
+    second = Epoch(1, "", "", {place: 0}, moved=(Moved(place, 9, 4),))
+    rows = spark.createDataFrame(
+        [message("c", 77, after={"id": 1}, key={"id": 1}, offset=5)], SCHEMA
+    )
+    for waits_since, epoch in ((None, 1), (4, 0), (5, 1)):
+        records = rows if waits_since is None else rows.withColumn("batch_id", F.lit(waits_since))
+        found = envelope.changes(records, [Epoch(0, "", "", {}), second])
+        assert [row.position.epoch for row in found.collect()] == [epoch]
 
 
 NO_CHANGES = [

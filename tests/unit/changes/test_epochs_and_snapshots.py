@@ -17,7 +17,7 @@ from ingest.changes.restarted_snapshots import (
 )
 from ingest.lake.manifest.next_entry import Note, gaps, table_states
 from ingest.model import reasons
-from ingest.model.epochs import Epoch, after_losses, epoch_of, following, newest_restart
+from ingest.model.epochs import Epoch, Moved, after_losses, epoch_of, following, newest_restart
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.model.start_facts import KafkaFacts
@@ -62,6 +62,19 @@ def test_a_boundary_is_of_the_topic_that_stood_there_when_it_was_drawn():
     assert epoch_of(again, place, 0) == 2
 
 
+def test_what_waits_since_before_a_topic_was_made_again_is_of_the_log_it_was_read_from():
+    """Read as of the newest, it would be newer than all that has come since."""
+    place, newest = ("p.d.t", 0), entry()
+    second = following([FIRST], "two", "failover", {place: 5000})
+    once = after_losses([FIRST, second], newest, {place: KafkaFacts(0, 40, "U")})
+    later = replace(newest, batch_id=newest.batch_id + 5)
+    found = after_losses(once, later, {place: KafkaFacts(0, 40, "U")})
+    assert found == once
+    since = newest.batch_id
+    assert [epoch_of(found, place, 7, waits) for waits in (None, since, since + 1)] == [1, 0, 1]
+    assert epoch_of(found, place, 5000, since) == 1
+
+
 def test_what_no_manifest_says_was_read_keeps_its_boundary_but_for_one_beyond_its_end():
     second = following([FIRST], "two", "failover", {("p.d.t", 0): 9, ("p", 0): 3, ("p.d.u", 0): 7})
     found = after_losses([FIRST, second], None, {("p.d.t", 0): KafkaFacts(0, 8, "T")})
@@ -82,7 +95,8 @@ def test_an_epoch_notes_its_topics_where_earlier_versions_do_not_look(tmp_path, 
     (text,) = [path.read_text() for path in tmp_path.rglob("1.json")]
     assert set(json.loads(text)) == {"number", "server", "reason", "starts", "continues"}
     registry.over_losses(entry(), {place: KafkaFacts(0, 9, "U")})
-    assert registry.known() == [FIRST, replace(begun, starts={place: 0})]
+    moved = (Moved(place, 7, entry().batch_id),)
+    assert registry.known() == [FIRST, replace(begun, starts={place: 0}, moved=moved)]
 
 
 def test_only_a_log_that_was_reset_makes_transaction_numbers_begin_anew():
