@@ -15,8 +15,8 @@ from ingest.model.location import local_folder
 from ingest.model.names import flow_path, join
 
 _CHECKPOINT = "checkpoint-"
-_NOTED, _KEPT = "noted-", 20
-"""Of batches, in a folder for each generation; of so many."""
+_NOTED, _KEPT, _LOGS = "noted-", 20, "logs"
+"""Of batches, in a folder for each generation, of so many; and of change logs, beside them."""
 _RECORD, _STATUS, _IDENTITY = "flow.json", "status.json", "ingest.identity"
 
 
@@ -94,6 +94,14 @@ class FlowFolder:
         for name in self.files.names(folder):
             if name.isdigit() and int(name) < number - _KEPT:
                 self.files.delete(f"{folder}/{name}")
+
+    def logs_noted(self, record: FlowRecord) -> str | None:
+        """How far change logs were read (``read_logs``), as it was noted last; None where it never was."""
+        return self.files.read(f"{_NOTED}{record.generation}/{_LOGS}")
+
+    def note_logs(self, record: FlowRecord, text: str) -> None:
+        """The same, for good."""
+        self.files.write(f"{_NOTED}{record.generation}/{_LOGS}", text)
 
     def has_state(self, record: FlowRecord) -> bool:
         """Whether Spark keeps any."""

@@ -29,6 +29,7 @@ from ingest.flows.flow_function import FlowFunction, load
 from ingest.flows.flow_record import FlowRecord
 from ingest.flows.flow_upkeep import FlowUpkeep
 from ingest.flows.joined_tables import JoinedTables
+from ingest.flows.read_logs import ReadLogs
 from ingest.flows.sinks import Batch, Sinks
 from ingest.flows.totals_flow import TotalsFlow, not_audited
 from ingest.lake.delta.commit import Committer
@@ -72,6 +73,7 @@ class FlowQuery:
 
     def __post_init__(self) -> None:
         self.joined = JoinedTables(self.folder, self.flow)
+        self.logs = ReadLogs(self.session, self.folder, self.flow)
         self._upkeep = FlowUpkeep(self.folder.pipeline, self.folder.name, self.committer)
 
     @property
@@ -220,6 +222,8 @@ class FlowQuery:
         """What is gone that the flow cannot go on without; empty where nothing is."""
         if not self.folder.holds(record):
             return "its checkpoint is gone, or is another one"
+        if gone := self.logs.lost(record):
+            return gone
         logged = self.folder.logged(record)
         if logged > self.folder.done(record):
             gone = self.joined.gone(self.session, record, logged)
@@ -257,6 +261,8 @@ class FlowQuery:
         self.committer.refuse_lost()
         reached("flow_started", number, self.folder.name)
         self.folder.make_lasting(sinks.record, number)
+        if gone := self.logs.note(sinks.record, number):
+            raise refused(self.folder.name, gone)
         if self.totals:
             written = partial(self._written, number)
             self.refused += self.totals.apply(sinks, number, written)

@@ -50,18 +50,19 @@ def _is_upkeep(actions: Sequence[Action]) -> bool:
 
 
 def newest(ledger: Ledger, flow: str, holds: Callable[[Entry], bool]) -> Entry:
-    """``holds``: whether a batch of the manifest is, or comes behind, what was read, and may be taken. Raises :class:`IngestError` where none comes that does."""
+    """``holds``: whether a batch of the manifest has what was read, and may be taken. Raises :class:`IngestError` where none comes that does."""
     until = time.monotonic() + WAITS
     while True:
         entry = ledger.last()
         if entry is not None and holds(entry):
             return entry
         if time.monotonic() > until:
-            raise _unpublished(flow)
+            raise unpublished(flow)
         time.sleep(0.1)
 
 
-def _unpublished(name: str) -> IngestError:
+def unpublished(name: str) -> IngestError:
+    """A flow has read what may still be taken back, or has been."""
     return IngestError(
         "E-FLOW-INPUT",
         f"The flow {name!r} waits for the mirrors: what it has read is not published yet, or a table of it is being read again.",
