@@ -1,7 +1,7 @@
 """Counting what came late after all: windows that it belongs to are computed anew from all of the inputs, and merged into the tables.
 
 A window behind the watermark is closed: whatever still comes for it is late again. So it may be computed from all that the inputs
-hold now, and as often as one likes.
+hold now, and as often as one likes. Rows of such a window that are not among the new ones go.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ingest.config.flow_inputs import FlowInput
 from ingest.config.flow_sinks import FlowSink
-from ingest.flows import spark_plans
+from ingest.flows import inputs, spark_plans, totals_query
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import load
 from ingest.flows.flow_query import FlowQuery, refused
@@ -21,7 +22,8 @@ from ingest.flows.sinks import Sinks, merge
 from ingest.lake.delta.commit import Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import Exit, IngestError
-from ingest.model.names import Role
+from ingest.model.names import Role, join, quoted
+from ingest.schema.change_log import BEGINS_PROPERTY
 
 WINDOW = "window"
 """The column of a result by which its rows are found that a late event belongs to."""
@@ -64,21 +66,44 @@ def apply(flow: FlowQuery) -> Applied:
     anew = result.join(F.broadcast(windows), WINDOW, "left_semi").select(*result.columns).persist()
     try:
         rows, version = anew.count(), SparkTable(flow.session, flow.folder.late).version()
-        done = [_merge(flow, record, one, spark_plans.rows_alone(anew), version) for one in tables]
+        rows_alone = spark_plans.rows_alone(anew)
+        done = [_merge(flow, record, one, rows_alone, windows, version) for one in tables]
     finally:
         anew.unpersist()
     return Applied(many, rows) if any(done) else Applied(0, 0)
 
 
 def _merge(
-    flow: FlowQuery, record: FlowRecord, sink: FlowSink, rows: DataFrame, version: int
+    flow: FlowQuery,
+    record: FlowRecord,
+    sink: FlowSink,
+    rows: DataFrame,
+    windows: DataFrame,
+    version: int,
 ) -> bool:
-    """Under an identity of its own, by the version of the late table that it is of. Returns whether it was done now."""
+    """Under an identity of its own, by the version of the late table that it is of. ``rows``: all that these windows have now. Returns whether it
+    was done now.
+    """
     folder = flow.folder
     sinks = Sinks(folder.pipeline, folder.name, flow.flow.mode, record, flow.committer)
     table = SparkTable(rows.sparkSession, sinks.path(sink))
     identity = Identity(sinks.app_id(sink.name, Role.LATE), version + 1)
-    return flow.committer.once(table, identity, lambda: merge(table, sink.keys, rows))
+    # A table that is joined may have changed since: a window's events may be of another key now, and what stands under the old one is of the same.
+    held = totals_query.of_groups(_held(flow, sink), windows, [WINDOW])
+    keys = held.select(*map(quoted, sink.keys)).distinct()
+    now = totals_query.with_gone(rows, keys, sink.keys).persist()
+    try:
+        none = not now.count()  # before the table changes
+        found = spark_plans.rows_alone(now)
+        return flow.committer.once(
+            table, identity, lambda: merge(table, sink.keys, found), may_do_nothing=none
+        )
+    finally:
+        now.unpersist()
+
+
+def _held(flow: FlowQuery, sink: FlowSink) -> DataFrame:
+    return SparkTable(flow.session, join(flow.folder.pipeline.lake.path, sink.delta or "")).frame()
 
 
 def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) -> None:
@@ -90,6 +115,9 @@ def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) ->
     for sink in tables:
         if not sink.keys:
             raise _cannot(name, f"its table {sink.delta} has no `keys`, by which rows are replaced")
+        there = {one.lower() for one in _held(flow, sink).columns}
+        if lacking := [one for one in (WINDOW, *sink.keys) if one.lower() not in there]:
+            raise _cannot(name, f"its table {sink.delta} has no column `{lacking[0]}` yet")
     if others := [sink.place for sink in flow.flow.sinks if sink.mysql or sink.redis]:
         raise _cannot(
             name,
@@ -100,10 +128,21 @@ def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) ->
             raise _cannot(
                 name, f"its input {one!r} is a topic, which may not hold its first records any more"
             )
+        if given.logged and _has_lost(flow, given):
+            raise _cannot(
+                name,
+                f"its input {one!r} is a change log that has lost old days (`change_log_days`)",
+            )
         if given.starting == "latest":
             raise _cannot(
                 name, f"its input {one!r} was not read from its beginning (`starting: latest`)"
             )
+
+
+def _has_lost(flow: FlowQuery, given: FlowInput) -> bool:
+    """Of a change log, or of one that is read as a history."""
+    log = SparkTable(flow.session, inputs.log_path(flow.folder.pipeline, given))
+    return log.property_of(BEGINS_PROPERTY) is not None
 
 
 def _cannot(name: str, why: str) -> IngestError:

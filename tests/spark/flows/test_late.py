@@ -8,8 +8,10 @@ from ingest.flows import late_applied
 from ingest.flows.flow_query import FlowQuery
 from ingest.lake.delta.commit import Committer
 from ingest.model.errors import IngestError
+from ingest.schema.change_log import BEGINS_PROPERTY
+from ingest.testing.source import Source
 from tests.spark.flows import lateness
-from tests.support.flows import OneFlow, at, counted, place, words
+from tests.support.flows import WORDS, OneFlow, at, counted, place, words
 
 
 def events_of(flow):
@@ -73,6 +75,74 @@ def test_what_came_late_is_counted_after_all_and_twice_is_as_good_as_once(spark,
     assert counted(flow.rows())[at(115).replace(tzinfo=None), "end"] == 2, "the flow goes on"
 
 
+BY_REGION = """SELECT window(at, '10 minutes', '5 minutes') window, c.region, count(*) count
+FROM words w JOIN customers c ON c.word = w.word GROUP BY window(at, '10 minutes', '5 minutes'), c.region"""
+
+
+def test_a_row_that_has_gone_from_a_window_that_is_computed_anew_goes_from_the_table(
+    logged, spark, tmp_path
+):
+    source, lake = Source(), logged()
+    known = {"old": "north", "dead": None, "on": "north", "end": None}
+    rows = [{"word": word, "region": region} for word, region in known.items()]
+    kind = {"word": "VARCHAR(9)", "region": "VARCHAR(9)"}
+    customers = source.table("d.customers", kind, ["word"], rows=rows)
+    lake.follow(source)
+    sinks = [{"delta": "out", "keys": ["window", "region"]}]
+    flow = OneFlow(spark, tmp_path, BY_REGION, sinks=sinks)
+    both = {
+        "words": {**WORDS, "files": str(flow.source)},
+        "customers": {"table": "d.customers"},
+    }
+    flow.change(BY_REGION, sinks=sinks, inputs=both)
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    flow.put(words((at(16), "old"), (at(16), "dead"), (at(1), "end"), (at(16), "end")))
+    fed(flow)
+
+    def found():
+        rows = spark.read.format("delta").load(str(lake.path / "out")).collect()
+        return sorted(
+            (int((row.window.start - at(0).replace(tzinfo=None)).total_seconds() / 60), row.region or "", row["count"])
+            for row in rows
+        )  # fmt: skip
+
+    before = found()
+    assert [one for one in before if one[0] == 10] == [(10, "", 2), (10, "north", 1)]
+    customers.update("old", region="south")
+    customers.update("dead", region="south")
+    customers.update("end", region="west")
+    lake.follow(source)
+    applied(flow)
+    # Of windows that something was late for; all others are as they were.
+    anew = [(-5, "south", 1), (-5, "west", 1), (0, "south", 1), (0, "west", 1), (10, "south", 3), (10, "west", 1)]  # fmt: skip
+    assert found() == sorted([one for one in before if one[0] not in (-5, 0, 10)] + anew)
+    assert applied(flow) == late_applied.Applied(0, 0)
+
+
+def test_a_log_that_has_lost_old_days_does_not_hold_all_that_was_read(logged, spark, tmp_path):
+    source, lake = Source(), logged()
+    table = source.table("d.t", {"id": "INT", "s": "INT"}, ["id"])
+    text = "SELECT window(event_time, '10 minutes') window, count(*) count FROM words GROUP BY window(event_time, '10 minutes')"
+    flow = OneFlow(spark, tmp_path, text)
+    given = {"change_log": "d.t", "event_time": "timestamp_seconds(after.s)"}
+    given |= {"watermark": "10 minutes", "at_once": 1}
+    sinks = [{"delta": "out", "keys": ["window"]}]
+    flow.change(text, inputs={"words": given}, sinks=sinks, mode="update")
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    for id_, second in enumerate((1, 9000, 9000, 2)):
+        table.insert(id=id_, s=second)
+        lake.follow(source)
+    flow.run()
+    assert len(flow.late()) == 1
+    log = lake.pipeline.change_log_path(table.name)
+    said = json.dumps({"batch": 3, "day": "2026-01-01"})
+    spark.sql(f"ALTER TABLE delta.`{log}` SET TBLPROPERTIES ('{BEGINS_PROPERTY}' = '{said}')")
+    with pytest.raises(IngestError, match=r"its input 'words' is a change log .*change_log_days"):
+        applied(flow)
+    spark.sql(f"ALTER TABLE delta.`{log}` UNSET TBLPROPERTIES ('{BEGINS_PROPERTY}')")
+    assert applied(flow).rows == 1
+
+
 def test_it_cannot_be_where_the_result_does_not_say_which_rows_it_belongs_to(spark, tmp_path):
     flow = OneFlow(spark, tmp_path, SLIDING.replace(") window", ").start minute"), mode="append")
     fed(flow)
@@ -80,6 +150,9 @@ def test_it_cannot_be_where_the_result_does_not_say_which_rows_it_belongs_to(spa
         applied(flow)
     flow.change(SLIDING, mode="append")
     with pytest.raises(IngestError, match="has no `keys`"):
+        applied(flow)
+    flow.change(SLIDING, mode="append", sinks=[{"delta": "out", "keys": ["window", "word"]}])
+    with pytest.raises(IngestError, match="its table out has no column `window`"):
         applied(flow)
 
 
