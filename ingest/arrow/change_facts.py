@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ingest.arrow.column_values import UnfitError
 from ingest.arrow.json_columns import Layout
 from ingest.arrow.record_decoder import OF_REREAD, POSITION, READ, TRUNCATE
+from ingest.model import numberings
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import Position
 
@@ -107,6 +108,7 @@ def facts(notes: pa.Table, place: Place, layout: Layout) -> dict[str, Any]:
         "low": _place(_extreme(notes, "min")),
         "high": _place(_extreme(notes, "max")),
         "high_water": _high_water(streamed),
+        "numbers": _numbers(streamed["gtid"]),
         "streamed_from": _place(streamed) if streamed.num_rows else None,
         "source_time_us": pc.max(notes["ts_us"]).as_py(),
         "truncates": truncates,
@@ -136,6 +138,7 @@ def joined(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
         ),
         "truncates": first["truncates"]
         + [t for t in then["truncates"] if t not in first["truncates"]],
+        "numbers": numberings.newest(first["numbers"], then["numbers"]),
         "attempt": then["attempt"] or first["attempt"],  # the last snapshot row's
         "reread": min(reread, key=_order, default=None),
     }
@@ -175,6 +178,16 @@ def _high_water(streamed: pa.Table) -> dict[str, Any] | None:
         return None
     newest = _extreme(streamed, "max")
     return {"position": _place(newest), "gtid": pc.max(newest["gtid"]).as_py()}
+
+
+def _numbers(gtids: pa.ChunkedArray) -> dict[str, int]:
+    """As ``TableFacts.numbers`` has them. Of one numbering the longest are the newest, and of these the last."""
+    ends = pc.min_max(gtids).as_py()
+    if not numberings.is_one(ends["min"], ends["max"]):
+        return numberings.of(*gtids.unique().to_pylist())
+    lengths = pc.binary_length(gtids)
+    longest = gtids.filter(pc.equal(lengths, pc.max(lengths)))
+    return numberings.of(pc.max(longest).as_py())
 
 
 def _attempt(read: pa.Table) -> dict[str, Any] | None:

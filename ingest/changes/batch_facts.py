@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ingest.changes import dedup, envelope
+from ingest.model import numberings
 from ingest.model.epochs import Epoch, newest_restart
 from ingest.model.errors import Exit, IngestError
 from ingest.model.manifest import Entry, HighWater, Place
@@ -87,6 +89,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         .collect()
     )
     found = [row.asDict(recursive=True) for row in rows]
+    numbered = _numbered(changes, found)
     counts = Counts(
         changes=sum(row["changes"] for row in found),
         passed_over=sum(row["passed_over"] for row in found),
@@ -101,7 +104,40 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         unreadable=_newest(found, "unreadable"),
         bytes=sum(row["held"] or 0 for row in found),
     )
-    return TableFacts.combine(row for row in found if row["changes"]), counts
+    return TableFacts.combine(row for row in numbered if row["changes"]), counts
+
+
+def _numbered(
+    changes: DataFrame, found: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """The same rows, with the newest transaction of each numbering. Most logs have one; only where a partition has several
+    are they looked for.
+    """
+    of_one = {_place(row): numberings.is_one(row["first"], row["last"]) for row in found}
+    several = _of_several(changes) if not all(of_one.values()) else {}
+    for row in found:
+        one, newest = of_one[_place(row)], row["newest"] and row["newest"]["gtid"]
+        yield {**row, "numbers": numberings.of(newest) if one else several[_place(row)]}
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    return row["topic"], row["partition"]
+
+
+def _of_several(changes: DataFrame) -> dict[Place, dict[str, int]]:
+    fresh = F.col("reason").isNull() & F.col("passed_over").isNull() & dedup.streamed()
+    numbering, number = dedup.transaction()
+    rows = (
+        changes.filter(fresh)
+        .groupBy("topic", "partition", numbering.alias("numbering"))
+        .agg(F.max(number).alias("number"))
+        .filter("number IS NOT NULL AND numbering <> ''")
+        .collect()
+    )
+    found = defaultdict[Place, dict[str, int]](dict)
+    for row in rows:
+        found[row["topic"], row["partition"]][row["numbering"]] = row["number"]
+    return found
 
 
 def lowest(changes: DataFrame) -> dict[Place, Position]:
@@ -165,6 +201,7 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
     unreadable = F.coalesce(F.col("passed_over") == dedup.UNREADABLE, F.lit(False))
     position = F.when(fresh, F.col("position"))
     streamed = F.when(fresh & dedup.streamed(), F.col("position"))
+    transaction = F.when(streamed.isNotNull(), F.col("gtid"))
     snapshot_row = (
         fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
     )
@@ -184,6 +221,10 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.min(position).alias("low"),
         F.max(position).alias("high"),
         F.max(F.when(streamed.isNotNull(), F.struct("position", "gtid"))).alias("high_water"),
+        F.min(transaction).alias("first"),
+        F.max(transaction).alias("last"),
+        # Of one numbering the longest are the newest, and of these the last.
+        F.max(F.struct(F.length(transaction), transaction.alias("gtid"))).alias("newest"),
         F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
         F.collect_set(F.when(fresh & (F.col("op") == "t"), truncate)).alias("truncates"),
         F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),

@@ -57,24 +57,35 @@ def marked(
 
     Deterministic for a given batch: the high-water marks and floors are those of the manifest
     *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
-    began anew, so that older marks say nothing of them.
+    began anew, so that older marks say nothing of them, and every table was taken again, so that nothing older
+    is missed.
     """
     mark = of_place(high_water)
     at = mark["position"]
-    own = F.substring_index("gtid", ":", -1)
-    # All but the last: a tag may stand behind the server (see ``gtid.numbered``).
-    numbering = F.left("gtid", F.length("gtid") - F.length(own) - 1)
+    numbering, number = transaction()
     # How many transactions of one numbering a change comes after the mark; null for another one's.
-    ahead = F.when(numbering == mark["numbering"], own.try_cast("bigint") - mark["number"])
+    ahead = F.when(numbering == mark["numbering"], number - mark["number"])
     same_server = F.substring_index("gtid", ":", 1) == F.substring_index(mark["numbering"], ":", 1)
     older = streamed() & (F.col("position") <= at)
     other = streamed() & (F.col("position.epoch") > at["epoch"]) & (at["epoch"] >= restart)
     resent = _holds(F.col("offset") < mark["offset"]) | _holds(older) | _holds(other & (ahead <= 0))
-    regressed = _holds(older & (F.col("offset") >= mark["offset"]) & (ahead > 0))
+    # What comes again has come, to this very partition, and so has all of its numbering before it: what has not is
+    # new, and behind all that came. Of a server that never came, as one that took over, all is; another tag of the
+    # mark's own may have come before tags were noted.
+    came = F.when(ahead.isNotNull(), mark["number"]).otherwise(mark["others"][numbering])
+    none = F.when(~same_server, F.lit(0))
+    is_new = (F.col("offset") >= mark["offset"]) & (number > F.coalesce(came, none))
+    regressed = _holds(older & is_new & (F.col("position.epoch") >= restart))
     obsolete = _holds(F.col("position") < _of_table(floors))
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
     return changes.withColumns({"passed_over": reason, "regressed": regressed, "torn": torn})
+
+
+def transaction() -> tuple[Column, Column]:
+    """Numbering and number of a change's GTID (``gtid.numbered``): all but the last, since a tag may stand behind the server."""
+    own = F.substring_index("gtid", ":", -1)
+    return F.left("gtid", F.length("gtid") - F.length(own) - 1), own.try_cast("bigint")
 
 
 def _holds(condition: Column) -> Column:
@@ -83,7 +94,10 @@ def _holds(condition: Column) -> Column:
 
 # Looked up in one literal each: a condition per table would have to be built, analysed and evaluated for
 # every table of every batch.
-_MARK = f"struct<offset: bigint, position: {SQL_TYPE}, numbering: string, number: bigint>"
+_MARK = (
+    f"struct<offset: bigint, position: {SQL_TYPE}, numbering: string, number: bigint, "
+    "others: map<string, bigint>>"
+)
 
 
 def of_place(high_water: HighWaters) -> Column:
@@ -92,6 +106,7 @@ def of_place(high_water: HighWaters) -> Column:
         f"{topic}/{partition}": {
             "offset": mark.offset,
             "position": mark.position.as_dict() if mark.position else None,
+            "others": dict(mark.others),
             **_transaction(mark.gtid),
         }
         for (topic, partition), mark in high_water.items()

@@ -2,8 +2,8 @@
 
 Positions compare inside one log only. When another server takes over, or the log is reset, file
 numbers may start low again; from a known Kafka offset on, changes then belong to the next epoch,
-which orders after everything before it. The boundary is exact because it is drawn while the
-connector stands still.
+which orders after everything before it. The boundary is drawn while the connector stands still, so nothing
+of the old log comes behind it.
 """
 
 from __future__ import annotations

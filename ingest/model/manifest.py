@@ -10,12 +10,12 @@ own numbers begin again at 0 with each checkpoint, and a lost checkpoint must no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from ingest.model import reasons
+from ingest.model import numberings, reasons
 from ingest.model.position import SQL_TYPE, Position
 from ingest.model.topics import TableId, table_or_topic
 
@@ -57,14 +57,15 @@ SCHEMA = (
     f"hidden array<struct<table: string, position: {SQL_TYPE}>>, spark_batch bigint, part int, "
     "lanes array<struct<lane: string, changes: bigint>>, remembered bigint, "
     "logs array<struct<table: string, path: string, version: bigint, id: string, "
-    "ends: array<struct<partition: int, offset: bigint>>>>"
+    "ends: array<struct<partition: int, offset: bigint>>>>, "
+    f"numbers {numberings.SQL_TYPE}"
 )
 """``base``: the whole row that a part row rests upon; NULL in a whole one, as in all rows of before there were others.
 ``follows``: the row before. ``gaps_gone``: where in that row's gaps those stood that are gone or changed; ``gaps_at``: where
 in this one's each of ``gaps`` stands. ``total_changes``: of all batches up to this one. ``stopped``: which of ``tables`` stand still, and
 why. ``hidden``: of which a snapshot waits in Kafka, and the place at which that was taken. ``spark_batch``: of Spark's batches
 under this checkpoint the newest of which anything is published; ``part``: and the newest of its parts. ``logs``: change logs of
-``tables``, as :class:`LogState` has them."""
+``tables``, as :class:`LogState` has them. ``numbers``: ``others`` of the marks."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class HighWater:
     position: Position | None = None
     gtid: str = ""
     topic_id: str = ""
+    others: numberings.Others = ()
+    """The newest transactions of other numberings than that one's; none in a manifest of before it noted them."""
 
 
 @dataclass(frozen=True)
@@ -270,9 +273,11 @@ class Entry:
                 for (t, p), (start, end) in sorted(self.offsets.items())
             ],
             "high_water": [
-                {"topic": t, "partition": p, **vars(mark), "position": _dict(mark.position)}
+                {"topic": t, "partition": p, "position": _dict(mark.position)}
+                | {name: getattr(mark, name) for name in ("offset", "gtid", "topic_id")}
                 for (t, p), mark in sorted(self.high_water.items())
             ],
+            "numbers": numberings.listed({at: m.others for at, m in self.high_water.items()}),
             "tables": [
                 {
                     "name": name,
@@ -311,6 +316,7 @@ class Entry:
         stopped = {one["table"]: one["reason"] for one in row.get("stopped") or ()}
         hidden = {one["table"]: one["position"] for one in row.get("hidden") or ()}
         logs = {one["table"]: _log_state(one) for one in row.get("logs") or ()}
+        others = numberings.by_place(row.get("numbers"))
         return cls(
             **plain,
             spark_batch=row.get("spark_batch"),
@@ -318,15 +324,8 @@ class Entry:
             remembered=row.get("remembered") or 0,
             lanes={one["lane"]: one["changes"] for one in row.get("lanes") or ()},
             position=_position(row["position"]),
-            offsets={
-                (o["topic"], o["partition"]): (o["start"], o["end"]) for o in row["offsets"] or ()
-            },
-            high_water={
-                (h["topic"], h["partition"]): HighWater(
-                    h["offset"], _position(h["position"]), h["gtid"], h["topic_id"]
-                )
-                for h in row["high_water"] or ()
-            },
+            offsets={place: (o["start"], o["end"]) for place, o in _by_place(row["offsets"])},
+            high_water={at: _mark(h, others.get(at, ())) for at, h in _by_place(row["high_water"])},
             tables={t["name"]: _table_state(t, stopped, hidden, logs) for t in row["tables"] or ()},
             stages={one["stage"]: one["seconds"] for one in row["stages"] or ()},
             gaps=tuple(
@@ -338,11 +337,7 @@ class Entry:
 
 _POSITIONS = ("position", "floor", "snapshot", "reread", "paused")
 _NAMES = ("left_out", "kept")
-_LISTED = (
-    "stopped",
-    "hidden",
-    "log",
-)  # by lists of their own, which an older manifest does not have
+_LISTED = ("stopped", "hidden", "log")  # by lists of their own, which older manifests lack
 _PLAIN = (
     "batch_id",
     "kind",
@@ -368,6 +363,15 @@ def _dict(position: Position | None) -> dict[str, int] | None:
 
 def _position(value: Any) -> Position | None:
     return Position.from_mapping(value) if value else None
+
+
+def _by_place(rows: Any) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    return (((row["topic"], row["partition"]), row) for row in rows or ())
+
+
+def _mark(row: Mapping[str, Any], others: numberings.Others) -> HighWater:
+    at = _position(row["position"])
+    return HighWater(row["offset"], at, row["gtid"], row["topic_id"], others)
 
 
 def _ends(log: LogState) -> list[dict[str, int]]:

@@ -57,6 +57,8 @@ class TableFacts:
     """Of its messages."""
     truncated_at: Mapping[Position, datetime] = field(default_factory=dict)
     """When each of ``truncates`` was committed, as far as it is known."""
+    numbers: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
+    """The newest transaction of each numbering (``numberings``) among its streamed changes, by topic partition."""
 
     @classmethod
     def nothing(cls, table: TableId, low: Position, high: Position) -> TableFacts:
@@ -131,6 +133,11 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             (Position.from_mapping(part["reread"]) for part in parts if part.get("reread")),
             default=None,
         ),
+        numbers={
+            (part["topic"], part["partition"]): part["numbers"]
+            for part in parts
+            if part.get("numbers")
+        },
     )
 
 

@@ -52,8 +52,10 @@ class EpochRegistry:
     def follow(self, connector: Connector, say: Callable[[str], None]) -> Plan:
         """Apply the connector; when another server stands behind it, begin a new epoch first.
 
-        The boundary is exact because the connector stands still while it is drawn: everything in
-        Kafka by then was read from the old log, everything after it from the new one.
+        Everything after the boundary is read from the new log, since the connector stands still while it is drawn.
+        Everything before it was read from the old one unless the connector has gone over by itself, as one does whose
+        server's name moves while it runs. What it has brought by then is of the old epoch, and refused where it does not
+        stand behind that log (``dedup.marked``).
         """
         server = mysql.server_uuid(self.pipeline.source)
         epochs = self.known()

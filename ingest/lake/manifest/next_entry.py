@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from ingest import __version__
 from ingest.changes import restarted_snapshots
-from ingest.model import reasons
+from ingest.model import numberings, reasons
 from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
@@ -273,9 +273,14 @@ def high_water(
         marks[place] = replace(mark, offset=max(mark.offset, end), topic_id=topic_id)
     for found in facts.values():
         for place, (position, gtid) in found.high_water.items():
-            mark = marks.get(place, HighWater())
-            if mark.position is None or position > mark.position:
-                marks[place] = replace(mark, position=position, gtid=gtid)
+            mark = before = marks.get(place, HighWater())
+            if before.position is None or position > before.position:
+                mark = replace(mark, position=position, gtid=gtid)
+                if before.position and position.epoch > before.position.epoch:
+                    mark = replace(mark, others=())  # of a log that is over, but for its last one
+            came = found.numbers.get(place, {})
+            others = numberings.others(mark.others, before.gtid, mark.gtid, came)
+            marks[place] = replace(mark, others=others)
     return marks
 
 

@@ -1,12 +1,18 @@
 """Numbers of transactions (GTIDs) compare within one tag of one server: across logs they say what was applied."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from ingest.changes import batch_facts, dedup, envelope
 from ingest.kafka.record_stream import SCHEMA
+from ingest.model.errors import IngestError
 from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId
+from ingest.testing.debezium import compact
+from ingest.testing.source import Source
 from tests.support.events import message
 from tests.support.mutants import Mutant
 
@@ -51,6 +57,51 @@ def test_in_the_same_log_a_tag_s_own_numbers_tell_a_regression(spark):
     marked = dedup.marked(changes, {("p.d.t", 0): MARK}, {})
     assert [one.regressed for one in marked.orderBy("offset").collect()] == [False, True, False]
     assert not marked.filter("torn").count(), "it is one log: positions say it all"
+
+
+def sent_by(source, server, count, file=None):
+    """The last records of a source, as if their transactions were of another server, and stood in its log."""
+    sent = list[bytes]()
+    for number, record in enumerate(source.log[-count:], 1):
+        value = json.loads(record.value)
+        value["source"]["gtid"] = f"{server}:{number}"
+        value["source"]["file"] = file or value["source"]["file"]
+        sent.append(compact(value))
+    source.log[-count:] = [
+        replace(record, value=value)
+        for record, value in zip(source.log[-count:], sent, strict=True)
+    ]
+
+
+def test_a_server_that_took_over_without_our_knowing_is_refused(reopened):
+    """Its files count from where they like: by position its changes look like ones that were sent again."""
+    source, lake = Source(), reopened()
+    source.rotate()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
+    table.update(1, v=2)
+    lake.follow(source)
+    table.update(1, v=3)
+    sent_by(source, "other", 1, "binlog.000001")
+    with pytest.raises(IngestError, match="E-SOURCE-REGRESSION"):
+        lake.follow(source)
+
+
+@pytest.mark.parametrize("reader", [{}, {"merge_engine": "spark"}], ids=["in the driver", "Spark"])
+def test_what_comes_again_of_a_log_of_several_servers_is_not_refused(reopened, reader):
+    source, lake = Source(), reopened(spark=reader)
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
+    lake.follow(source)
+    for value in range(2, 5):
+        table.update(1, v=value)
+        if value % 2 == 0:
+            sent_by(source, "other", 1)
+    lake.follow(source)
+    lake.start()
+    (report,) = lake.replay(source.log[-3:])
+    assert report.entry.resent == 3
+    table.update(1, v=9)
+    lake.follow(source)
+    assert [row.v for row in lake.table(table).collect()] == [9]
 
 
 def before_the_tag(gtid):

@@ -82,6 +82,24 @@ def test_an_old_position_with_a_new_transaction_is_a_regression_and_not_a_repeti
     assert [row.regressed for row in marked.orderBy("position").collect()] == [False, True, False]
 
 
+def test_an_old_position_with_a_transaction_of_a_server_that_was_never_read_is_one_too(spark):
+    rows = [put("c", 10, 1, gtid="uuid:1"), put("c", 15, 2, gtid="other:9"), put("c", 18, 3)]
+    mark = HighWater(0, Position(0, 1, 20, 0, 1), "uuid:2")
+    marked = dedup.marked(changes(spark, rows), {("p.d.t", 0): mark}, {})
+    assert [row.regressed for row in marked.orderBy("position").collect()] == [False, True, False]
+
+
+def test_of_several_servers_in_one_log_each_is_known_by_its_own_newest_transaction(spark):
+    gtids = ["uuid:9", "other:4", "other:5", "other:tag:4", None]
+    rows = [put("c", 10 + n, n, gtid=gtid) for n, gtid in enumerate(gtids)]
+    mark = HighWater(0, Position(0, 1, 20, 0, 1), "uuid:9", others=(("other", 4),))
+    marked = dedup.marked(changes(spark, rows), {("p.d.t", 0): mark}, {})
+    found = [row.regressed for row in marked.orderBy("position").collect()]
+    assert found == [False, False, True, True, False]
+    after_all_were_taken_again = dedup.marked(changes(spark, rows), {("p.d.t", 0): mark}, {}, 1)
+    assert not after_all_were_taken_again.filter("regressed OR passed_over IS NULL").count()
+
+
 def test_in_a_new_epoch_a_transaction_of_the_old_one_is_recognised_by_its_number(spark):
     rows = [put("c", 10, 1, gtid="uuid:2"), put("c", 20, 2, gtid="uuid:3")]
     moved = changes(spark, rows).withColumn(

@@ -18,6 +18,7 @@ from ingest.changes.restarted_snapshots import (
 from ingest.lake.manifest.next_entry import Note, gaps, table_states
 from ingest.model import reasons
 from ingest.model.epochs import Epoch, Moved, after_losses, epoch_of, following, newest_restart
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Gap, TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.model.start_facts import KafkaFacts
@@ -97,6 +98,17 @@ def test_an_epoch_notes_its_topics_where_earlier_versions_do_not_look(tmp_path, 
     registry.over_losses(entry(), {place: KafkaFacts(0, 9, "U")})
     moved = (Moved(place, 7, entry().batch_id),)
     assert registry.known() == [FIRST, replace(begun, starts={place: 0}, moved=moved)]
+
+
+def test_without_gtids_no_server_takes_over_from_another(tmp_path, monkeypatch):
+    pipeline = SimpleNamespace(name="p", source=None, lake=SimpleNamespace(path=str(tmp_path)))
+    registry, mysql = EpochRegistry(pipeline), "ingest.source.epoch_registry.mysql"
+    registry._add(FIRST)
+    monkeypatch.setattr(f"{mysql}.server_uuid", lambda _: "two")
+    monkeypatch.setattr(f"{mysql}.server_facts", lambda _: SimpleNamespace(gtid_mode="OFF"))
+    with pytest.raises(IngestError, match="E-SOURCE-REPLACED"):
+        registry.follow(SimpleNamespace(), print)  # the connector is not touched
+    assert registry.known() == [FIRST]
 
 
 def test_only_a_log_that_was_reset_makes_transaction_numbers_begin_anew():

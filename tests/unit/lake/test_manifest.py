@@ -300,9 +300,9 @@ def test_the_columns_come_once_and_a_new_lake_has_them(tmp_path):
     job.publish(*entries)
     assert DeltaTable(manifest_path(str(tmp_path))).version() == len(entries)
     fields = json.loads(DeltaTable(manifest_path(str(tmp_path))).schema().to_json())["fields"]
-    assert [one["name"] for one in fields][-12:] == [
+    assert [one["name"] for one in fields][-13:] == [
         *("base", "follows", "gaps_gone", "gaps_at", "total_changes", "stopped", "hidden"),
-        *("spark_batch", "part", "lanes", "remembered", "logs"),
+        *("spark_batch", "part", "lanes", "remembered", "logs", "numbers"),
     ]
 
 

@@ -117,6 +117,22 @@ def test_a_row_grows_with_the_tables_that_its_batch_touches_and_not_with_those_t
     assert len(sizes) == 1
 
 
+def test_what_a_mark_says_of_other_servers_stands_in_the_row_of_the_batch_that_brought_it():
+    before, place = of_many(3), ("p.d.t1", 0)
+    made, last = row(before, None, 0)
+    known = HighWater(9, AT, "u:1", "id", (("v", 4), ("v:tag", 5)))
+    entry = before.without_changes("batch", 2, 1)
+    entry = replace(entry, high_water={**entry.high_water, place: known})
+    part, last = row(entry, last, 0)
+    assert [(one["numbering"], one["number"]) for one in part["numbers"]] == [
+        ("v", 4),
+        ("v:tag", 5),
+    ]
+    then, _ = row(entry.without_changes("batch", 3, 1), last, 0)
+    assert not then["numbers"]
+    assert folded([made, part, then])[-1].high_water == entry.high_water
+
+
 def test_what_a_start_sets_back_and_what_is_gone_is_said_by_a_whole_row():
     before = of_many(3)
     _, last = row(before, None, 0)
