@@ -25,7 +25,10 @@ from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.manifest.manifest_reader import Ledger
 
 Noted = dict[str, tuple[int, int]]
-"""By id of a log: the version that was read last, and of which batch it is, 0 where its commit does not say."""
+"""By id of a log: the newest version that was read and is of a batch, and of which; the one that was read last, and 0, where none is found."""
+
+_BACK = 10
+"""Versions that are looked back at for one: those between are upkeep's."""
 
 
 @dataclass
@@ -50,8 +53,9 @@ class ReadLogs:
                 log = self._logs.get(id_)
                 if log is None and name in self._there:
                     return f"the change log of {given.change_log} was made again"
-                if log is not None and end > log.version():
-                    if noted.get(id_, (end, 0))[1] > self._published():
+                version, batch = noted.get(id_, (end, 0))
+                if log is not None and version > log.version():
+                    if batch > self._published():
                         raise published_batch.unpublished(self.folder.name)
                     return f"the change log of {given.change_log} is older than what was read of it"
         return self._gone_back(noted)
@@ -64,7 +68,7 @@ class ReadLogs:
             return why
         ends = log_ends.of(self.folder.offsets(record, number))
         logs = [(id_, log.path, ends[id_]) for id_, log in self._logs.items() if id_ in ends]
-        said = {id_: (end, published_batch.batch_of(path, end)) for id_, path, end in logs}
+        said = {id_: _newest(path, end) for id_, path, end in logs}
         self.folder.note_logs(record, json.dumps(said))
         return ""
 
@@ -106,3 +110,10 @@ class ReadLogs:
                     with suppress(TornCommitError):
                         direct = within_reach(table, pipeline.lake.path)
                     yield name, direct or table
+
+
+def _newest(path: str, end: int) -> tuple[int, int]:
+    for version in range(end, max(end - _BACK, -1), -1):
+        if batch := published_batch.batch_of(path, version):
+            return version, batch
+    return end, 0
