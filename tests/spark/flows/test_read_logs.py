@@ -107,6 +107,7 @@ def test_one_that_goes_on_is_gone_on_with_whatever_dies(spark, tmp_path, logged)
     assert one.ids() == [1, 2, 3, 4]
 
 
+@pytest.mark.long
 def test_what_a_power_cut_took_back_is_waited_for(spark, tmp_path, logged):
     one = Read(spark, tmp_path, logged)
     (note,) = Path(one.flow.kept.path).glob("noted-*/logs")

@@ -40,6 +40,7 @@ def test_totals_wait_for_a_table_that_is_being_read_again(spark, tmp_path, logge
     assert any(row["region"] == "far" for row in shop.flow.rows())
 
 
+@pytest.mark.long
 def test_a_table_that_has_come_to_the_same_version_once_more_is_not_taken_for_what_it_was(
     spark, tmp_path, logged
 ):

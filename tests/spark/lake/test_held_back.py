@@ -317,7 +317,7 @@ def test_a_record_that_is_set_aside_twice_as_its_table_went_back_is_taken_in_onc
     assert (lake.rows(), lake.waiting()) == ([(1, "v1"), (2, "bad"), (3, "v3")], 0)
 
 
-@pytest.mark.parametrize("newer_comes_last", [True, False])
+@pytest.mark.parametrize("newer_comes_last", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_two_records_that_waited_at_one_place_are_told_apart(lake, newer_comes_last):
     """A topic that is made again gives offsets anew. What is void of the old one settles nothing of the new one."""
     of_before, of_now = insert(10, 1, "bad"), insert(30, 2, "bad")
