@@ -90,8 +90,17 @@ def behind(changes: DataFrame, heads: DataFrame) -> DataFrame:
 
 def without(changes: DataFrame, left_out: DataFrame, by: Sequence[str] = PLACE) -> DataFrame:
     """Changes but those that have the place (``topic, partition, offset``) of others, or whatever they are told apart ``by``."""
+    return _matched(changes, left_out, by, "left_anti")
+
+
+def among(changes: DataFrame, others: DataFrame) -> DataFrame:
+    """Those changes that are records of others, too."""
+    return _matched(changes, others, RECORD, "left_semi")
+
+
+def _matched(changes: DataFrame, others: DataFrame, by: Sequence[str], how: str) -> DataFrame:
     same = [F.col(f"c.{name}").eqNullSafe(F.col(f"o.{name}")) for name in by]
-    return changes.alias("c").join(left_out.select(*by).alias("o"), same, "left_anti").select("c.*")
+    return changes.alias("c").join(others.select(*by).alias("o"), same, how).select("c.*")
 
 
 def same_record(one: str, other: str) -> str:

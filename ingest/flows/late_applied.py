@@ -6,6 +6,7 @@ hold now, and as often as one likes. Rows of such a window that are not among th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +18,11 @@ from ingest.flows import inputs, spark_plans, totals_query
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_function import load
 from ingest.flows.flow_query import FlowQuery, refused
-from ingest.flows.flow_record import FlowRecord
 from ingest.flows.sinks import Sinks, merge
 from ingest.lake.delta.commit import Identity
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import Exit, IngestError
-from ingest.model.names import Role, join, quoted
+from ingest.model.names import Role, quoted
 from ingest.schema.change_log import BEGINS_PROPERTY
 
 WINDOW = "window"
@@ -56,7 +56,11 @@ def apply(flow: FlowQuery) -> Applied:
     _, now = flow.made(function)
     if cannot := flow.goes_on(record, now).cannot:
         raise refused(flow.folder.name, cannot)
-    tables = [one for one in flow.flow.sinks if one.delta]
+    folder = flow.folder
+    sinks = Sinks(folder.pipeline, folder.name, flow.flow.mode, record, flow.committer)
+    tables = {
+        one: SparkTable(flow.session, sinks.path(one)) for one in flow.flow.sinks if one.delta
+    }
     windows = late.filter(F.col(WINDOW).isNotNull()).select(WINDOW).distinct()
     many = windows.count()
     result, _ = flow.made(function, streams=False)
@@ -67,16 +71,18 @@ def apply(flow: FlowQuery) -> Applied:
     try:
         rows, version = anew.count(), SparkTable(flow.session, flow.folder.late).version()
         rows_alone = spark_plans.rows_alone(anew)
-        done = [_merge(flow, record, one, rows_alone, windows, version) for one in tables]
+        done = [
+            _merge(sinks, one, table, rows_alone, windows, version) for one, table in tables.items()
+        ]
     finally:
         anew.unpersist()
     return Applied(many, rows) if any(done) else Applied(0, 0)
 
 
 def _merge(
-    flow: FlowQuery,
-    record: FlowRecord,
+    sinks: Sinks,
     sink: FlowSink,
+    table: SparkTable,
     rows: DataFrame,
     windows: DataFrame,
     version: int,
@@ -84,38 +90,33 @@ def _merge(
     """Under an identity of its own, by the version of the late table that it is of. ``rows``: all that these windows have now. Returns whether it
     was done now.
     """
-    folder = flow.folder
-    sinks = Sinks(folder.pipeline, folder.name, flow.flow.mode, record, flow.committer)
-    table = SparkTable(rows.sparkSession, sinks.path(sink))
     identity = Identity(sinks.app_id(sink.name, Role.LATE), version + 1)
     # A table that is joined may have changed since: a window's events may be of another key now, and what stands under the old one is of the same.
-    held = totals_query.of_groups(_held(flow, sink), windows, [WINDOW])
+    held = totals_query.of_groups(table.frame(), windows, [WINDOW])
     keys = held.select(*map(quoted, sink.keys)).distinct()
     now = totals_query.with_gone(rows, keys, sink.keys).persist()
     try:
         none = not now.count()  # before the table changes
         found = spark_plans.rows_alone(now)
-        return flow.committer.once(
+        return sinks.committer.once(
             table, identity, lambda: merge(table, sink.keys, found), may_do_nothing=none
         )
     finally:
         now.unpersist()
 
 
-def _held(flow: FlowQuery, sink: FlowSink) -> DataFrame:
-    return SparkTable(flow.session, join(flow.folder.pipeline.lake.path, sink.delta or "")).frame()
-
-
-def _refuse_unfit(flow: FlowQuery, result: DataFrame, tables: list[FlowSink]) -> None:
+def _refuse_unfit(
+    flow: FlowQuery, result: DataFrame, tables: Mapping[FlowSink, SparkTable]
+) -> None:
     name = flow.folder.name
     if flow.flow.totals:
         raise _cannot(name, "nothing is late for `totals`")
     if WINDOW not in result.columns or "session_window" in result.columns:
         raise _cannot(name, "its result has no column `window`, by which its rows would be found")
-    for sink in tables:
+    for sink, table in tables.items():
         if not sink.keys:
             raise _cannot(name, f"its table {sink.delta} has no `keys`, by which rows are replaced")
-        there = {one.lower() for one in _held(flow, sink).columns}
+        there = {one.lower() for one in table.frame().columns}
         if lacking := [one for one in (WINDOW, *sink.keys) if one.lower() not in there]:
             raise _cannot(name, f"its table {sink.delta} has no column `{lacking[0]}` yet")
     if others := [sink.place for sink in flow.flow.sinks if sink.mysql or sink.redis]:

@@ -20,7 +20,7 @@ from ingest.model.start_facts import KafkaFacts
 @dataclass(frozen=True)
 class Moved:
     """A boundary that was put right. ``start``: what it was; ``batch``: the newest of the manifest by then. What waits in quarantine since such
-    a batch or one before it has its offset by that, and not by what the boundary is now.
+    a batch or one before it has its offset by that, and not by what the boundary is now (``envelope.changes``).
     """
 
     place: Place
@@ -60,21 +60,11 @@ class Epoch:
         starts = offsets_from_json(json.dumps(found["starts"]))
         return cls(**{**found, "starts": starts})
 
-    def start(self, place: Place, waits_since: int | None = None) -> int:
-        """Its first offset there. ``waits_since``: the batch that has set a record aside, of one that waits."""
-        if waits_since is not None:
-            for one in self.moved:
-                if one.place == place and waits_since <= one.batch:
-                    return one.start
-        return self.starts.get(place, 0)
 
-
-def epoch_of(
-    epochs: Sequence[Epoch], place: Place, offset: int, waits_since: int | None = None
-) -> int:
-    """The epoch of one record. ``waits_since``: as :meth:`Epoch.start` has it."""
+def epoch_of(epochs: Sequence[Epoch], place: Place, offset: int) -> int:
+    """The epoch of one record."""
     return max(
-        (epoch.number for epoch in epochs if offset >= epoch.start(place, waits_since)), default=0
+        (epoch.number for epoch in epochs if offset >= epoch.starts.get(place, 0)), default=0
     )
 
 

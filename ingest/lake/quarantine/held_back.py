@@ -174,10 +174,7 @@ class HeldBack:
         held = table.frame().filter(F.col("batch_id") < before)
         held = held.filter(F.coalesce("settled", F.lit(-1)) < 0)
         held = held.filter(F.col("reason") != reasons.ABSENT.says)
-        same = [F.col(f"c.{one}") == F.col(f"q.{one}") for one in PLACE]
-        same.append(F.col("c.value").eqNullSafe(F.col("q.value")))
-        found = changes.alias("c").join(held.alias("q"), same, "left_semi")
-        return found.select(*PLACE, "position")
+        return quarantine_rows.among(changes, held).select(*PLACE, "position")
 
     def settle(self, settled: DataFrame, identity: Identity, but: Sequence[str] = ()) -> None:
         """What :meth:`retry` found is applied now, or void; it waits no longer. ``but``: topics of which it was not applied."""

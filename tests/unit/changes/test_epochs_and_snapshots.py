@@ -63,6 +63,18 @@ def test_a_boundary_is_of_the_topic_that_stood_there_when_it_was_drawn():
     assert epoch_of(again, place, 0) == 2
 
 
+def epoch_then(epochs, place, offset, waits_since):
+    """The epoch of a record that waits since a batch, by the boundaries of then; of one that does not (None), by today's."""
+    then = [
+        replace(epoch, starts={place: was.start})
+        for epoch in epochs
+        for was in reversed(epoch.moved)
+        if waits_since is not None and was.place == place and waits_since <= was.batch
+    ]
+    moved = {epoch.number: epoch for epoch in then}
+    return epoch_of([moved.get(epoch.number, epoch) for epoch in epochs], place, offset)
+
+
 def test_what_waits_since_before_a_topic_was_made_again_is_of_the_log_it_was_read_from():
     """Read as of the newest, it would be newer than all that has come since."""
     place, newest = ("p.d.t", 0), entry()
@@ -72,8 +84,8 @@ def test_what_waits_since_before_a_topic_was_made_again_is_of_the_log_it_was_rea
     found = after_losses(once, later, {place: KafkaFacts(0, 40, "U")})
     assert found == once
     since = newest.batch_id
-    assert [epoch_of(found, place, 7, waits) for waits in (None, since, since + 1)] == [1, 0, 1]
-    assert epoch_of(found, place, 5000, since) == 1
+    assert [epoch_then(found, place, 7, waits) for waits in (None, since, since + 1)] == [1, 0, 1]
+    assert epoch_then(found, place, 5000, since) == 1
 
 
 def test_what_no_manifest_says_was_read_keeps_its_boundary_but_for_one_beyond_its_end():
