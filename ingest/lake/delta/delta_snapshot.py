@@ -50,6 +50,11 @@ class LiveFile:
         """Below the table's folder, encoded as the log has it."""
         return str(self.add["path"])
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.add["size"])
+
     @cached_property
     def stats(self) -> Mapping[str, Any]:
         """What its entry says of its rows, those that are deleted included; columns by their physical names."""
@@ -169,10 +174,10 @@ class TableState:
         column = self.physical(key[0])
         return [one for one in self.files.values() if _may_hold(one, numbers, column)]
 
-    def may_hold(self, column: str, keys: tuple[int, int] | None) -> bool:
-        """Whether some file may have a row whose value in a column lies between two whole numbers; None: any."""
-        physical = self.physical(column)
-        return any(keys is None or _may_meet(one, physical, keys) for one in self.files.values())
+    def between(self, column: str, keys: tuple[int, int] | None) -> list[LiveFile]:
+        """The files that may have a row whose value in a column lies between two whole numbers; None: all of them."""
+        held, physical = self.files.values(), self.physical(column)
+        return [one for one in held if keys is None or _may_meet(one, physical, keys)]
 
     def physical(self, column: str) -> str:
         """A column's name in the files, which columns keep when they are renamed."""

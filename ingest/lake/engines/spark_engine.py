@@ -10,14 +10,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ingest.changes import quarantine_rows
+from ingest.changes import quarantine_rows, rewritten_rows
 from ingest.changes.kept_frames import free, keep
+from ingest.lake.delta import rewrite_commit
 from ingest.lake.delta.commit import Identity, sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.engines.engine import EngineJob, Merge
 from ingest.lake.engines.engine_choice import Choice, MergeFacts
-from ingest.model.names import absent_app_id, quarantine_path, quoted, unquoted
+from ingest.model.names import absent_app_id, quarantine_path, quoted
 from ingest.targets import multiset_rows
 from ingest.targets.target import MergePlan
 
@@ -72,10 +73,22 @@ class SparkEngine:
         keys, column = merge.source.keys(merge.key), next(iter(merge.key))
         source = merge.source.winning(merge.key, merge.table.session)
         before = self._job.reached.now(merge.table)
-        if before is not None and not before.state.may_hold(column, keys):
-            types = StructType.fromJson(json.loads(before.state.metadata["schemaString"]))
-            spark_append(merge.table, source, plan, types)
-            return
+        if before is not None:
+            files = before.state.between(column, keys)
+            if not files:
+                types = StructType.fromJson(json.loads(before.state.metadata["schemaString"]))
+                spark_append(merge.table, source, plan, types)
+                return
+            small = merge.source.bytes <= SMALL and rewrite_commit.fits(before, files)
+            if small and rewrite_commit.merge(
+                merge.table,
+                source,
+                plan,
+                before.state.physical(column),
+                before.state.version,
+                files,
+            ):
+                return
         if keys is not None:
             # Delta passes files over by what a condition says of the table alone.
             plan = replace(
@@ -116,10 +129,7 @@ def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan, types: 
     """What a MERGE into a table that holds none of the keys comes to: no join, and the source is read once. ``types``: the table's, to
     which a MERGE would bring each value by itself.
     """
-    kinds = {one.name: one.dataType for one in types.fields}
-    values = {unquoted(name): F.expr(value) for name, value in plan.assignments.items()}
-    columns = [value.cast(kinds[name]).alias(name) for name, value in values.items()]
-    target.append(source.alias("s").filter(plan.insert_when).select(*columns))
+    target.append(rewritten_rows.added(source, None, plan, types))
 
 
 def spark_merge(

@@ -20,8 +20,15 @@ from ingest.targets import mirror
 from tests.support.keyed_table import APP, column, rows, source_of
 
 
-@pytest.mark.parametrize("engine", ["delta-rs", "spark"])
-def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(spark, folder, small, engine):
+@pytest.mark.parametrize(
+    ("engine", "change_feed"), [("delta-rs", False), ("spark", False), ("spark", True)]
+)
+def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(
+    spark, folder, small, engine, change_feed
+):
+    if change_feed:  # which Delta's own MERGE makes
+        properties = "SET TBLPROPERTIES (delta.enableChangeDataFeed = 'true')"
+        spark.sql(f"ALTER TABLE delta.`{small.path}` {properties}")
     merging = Merging(EngineJob(spark, Committer(1), str(folder), engine, "standard"))
     for batch, where in enumerate(["n = 1", "n > 50", "n IN (2, 55)", "n = 59"], 3):
         some = rows(
@@ -33,7 +40,9 @@ def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(spark, folde
         )
     made = DeltaTable(small.path).history(4)[::-1]
     assert [one["operation"] for one in made] == ["MERGE", "WRITE", "MERGE", "MERGE"]
-    if engine == "spark":  # Delta passes files over by what a condition says of the table alone
+    if engine == "spark":
+        assert int(made[-1]["operationMetrics"]["numTargetFilesRemoved"]) == 1
+    if change_feed:  # Delta passes files over by what a condition says of the table alone
         predicate = made[-1]["operationParameters"]["predicate"]
         assert re.search(r"id#\d+ >= 59", predicate), predicate
         assert re.search(r"id#\d+ <= 59", predicate), predicate

@@ -1,0 +1,96 @@
+"""Which rows files hold once a MERGE has been made in them, each file from its own rows alone.
+
+Delta's own MERGE looks in one join for rows of either side that the other does not have, and so shuffles all rows of the files that change:
+it takes longer, and leaves files in which every key may be. Where the source is small it is sent to every task instead: a file's rows
+stay together and in their order, so that the next batch, and readers who filter, still pass files over.
+
+Frames are as a MERGE has them: a table's rows under the alias ``t``, the source's under ``s``, of which each has the reserved column
+and no two match one row. What clauses cast to a column's type a MERGE would, too.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ingest.changes.kept_frames import keep
+from ingest.model.names import quoted
+from ingest.targets.target import MergePlan
+
+NUMBER = "number"
+"""Of a source row that matches a row of the table (:func:`matches`)."""
+
+_OF_SOURCE = "number "
+"""The same, beside the source's own columns: no column of MySQL's has a name that ends with a blank."""
+
+
+_OF_HELD = "file "
+"""The file of a table's row, beside the table's own columns."""
+
+
+def numbered(source: DataFrame) -> DataFrame:
+    """The source's rows, computed once and each with a number of its own."""
+    return keep(source.withColumn(_OF_SOURCE, F.monotonically_increasing_id()))
+
+
+def matches(held: DataFrame, source: DataFrame, plan: MergePlan) -> DataFrame:
+    """``number long, file string, deleted boolean, updated boolean``: the source rows (:func:`numbered`) that match a row of
+    ``held``, the file that holds that one as a URI, and what becomes of it. ``held``: read from files.
+    """
+    file = held.metadataColumn("_metadata")["file_path"]  # whatever the table's columns are called
+    placed = held.withColumn(_OF_HELD, file).alias("t")
+    both = placed.join(F.broadcast(source).alias("s"), F.expr(plan.match))
+    return both.select(
+        F.col(f"s.{quoted(_OF_SOURCE)}").alias(NUMBER),
+        F.col(f"t.{quoted(_OF_HELD)}").alias("file"),
+        _deleted(plan).alias("deleted"),
+        (~_deleted(plan) & _true(plan.update_when)).alias("updated"),
+    )
+
+
+def kept(held: DataFrame, source: DataFrame, plan: MergePlan, table: StructType) -> DataFrame:
+    """Rows of ``held`` as the MERGE leaves them, with the columns of ``table``."""
+    both = held.alias("t").join(F.broadcast(source).alias("s"), F.expr(plan.match), "left")
+    both = both.filter(~_deleted(plan))
+    values, updated = _values(plan, table), _true(plan.update_when)
+    columns = list[Column]()
+    for name in table.names:
+        before = F.col(f"t.{quoted(name)}")
+        after = F.when(updated, values[name]).otherwise(before) if name in values else before
+        columns.append(after.alias(name))
+    return both.select(*columns)
+
+
+def added(
+    source: DataFrame, matched: DataFrame | None, plan: MergePlan, table: StructType
+) -> DataFrame:
+    """Rows that the MERGE inserts, with the columns of ``table``. ``matched``: ``number long`` of source rows (:func:`numbered`) that match; None:
+    none does, and no row needs a number.
+    """
+    rows = source.alias("s")
+    if matched is not None:
+        same = F.col(f"s.{quoted(_OF_SOURCE)}") == F.col(f"m.{NUMBER}")
+        rows = rows.join(F.broadcast(matched).alias("m"), same, "left_anti")
+    values = _values(plan, table)
+    kinds = {field.name: field.dataType for field in table.fields}
+    columns = (values.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in kinds.items())
+    return rows.filter(plan.insert_when).select(*columns)
+
+
+def _values(plan: MergePlan, table: StructType) -> dict[str, Column]:
+    """What a clause assigns, by the column that gets it."""
+    kinds = {quoted(field.name): field for field in table.fields}
+    return {
+        kinds[name].name: F.expr(value).cast(kinds[name].dataType)
+        for name, value in plan.assignments.items()
+    }
+
+
+def _deleted(plan: MergePlan) -> Column:
+    return _true(plan.delete_when)
+
+
+def _true(condition: str) -> Column:
+    """A condition, where unknown is no; false where there is none."""
+    return F.coalesce(F.expr(condition), F.lit(False)) if condition else F.lit(False)

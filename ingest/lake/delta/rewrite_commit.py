@@ -1,0 +1,224 @@
+"""A MERGE of few changes by Spark, without Delta's own: the files that change are written anew, each from its own rows (``rewritten_rows``).
+
+Delta's transaction reads the files, writes new ones and commits: who else came meanwhile, a successor's fence among them, is a conflict as in any
+MERGE. What entries of new files say of their values is put right before the commit, so that no second one has to.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from ingest.changes import rewritten_rows
+from ingest.changes.arrow_frames import frame_of
+from ingest.changes.kept_frames import free
+from ingest.lake.delta import file_statistics
+from ingest.lake.delta.delta_log import Action
+from ingest.lake.delta.delta_rs_table import DeltaRsTable
+from ingest.lake.delta.delta_snapshot import LiveFile
+from ingest.lake.delta.schema_commit import APP_ID, VERSION, delta_log
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.targets.target import MergePlan
+
+FEATURES = frozenset(
+    {
+        "appendOnly",
+        "columnMapping",
+        "deletionVectors",
+        "invariants",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+    }
+)
+"""Of a table, that were seen to be kept (test_rewrite_commit): Delta's MERGE does more for others, as for generated columns."""
+
+_SOURCE_ROWS = "operationNumSourceRows"
+"""Delta's metric, without which it refuses the commit of a MERGE."""
+
+_CHANGE_FEED = "delta.enableChangeDataFeed"
+
+MOST_FILES = 1_000
+"""That are handed to Delta one by one, at about 0.2 ms each; Spark finds those of a larger table in a job."""
+
+FILE = 128 * 2**20
+"""Bytes of a file that a task writes, as Spark reads them by default (``spark.sql.files.maxPartitionBytes``)."""
+
+
+def fits(table: DeltaRsTable, files: Sequence[LiveFile]) -> bool:
+    """Whether a MERGE into these files of a table may be made so. Pure."""
+    state = table.state
+    plain = table.features() <= FEATURES and state.configuration.get(_CHANGE_FEED) != "true"
+    # An entry with another place than below the table's folder, or with a name that is encoded, is not ours.
+    own = all("%" not in one.path and ":" not in one.path for one in files)
+    return plain and own and len(files) <= MOST_FILES
+
+
+def merge(
+    table: SparkTable,
+    source: DataFrame,
+    plan: MergePlan,
+    key: str,
+    of: int,
+    files: Sequence[LiveFile],
+) -> bool:
+    """One commit, under the identity that stands in the table's session. ``source``: small, of the session, no two rows with one key;
+    ``key``: the first column of that, by its physical name; ``files``: those of version ``of`` in which a row may match. False, and nothing is
+    done, where the newest version is another one.
+    """
+    session = table.session
+    jvm: Any = session._jvm
+    none = jvm.scala.Option.empty()
+    log = delta_log(session, table.path)
+    transaction = log.startTransaction(none, none)
+    app, version = session.conf.get(APP_ID), int(session.conf.get(VERSION) or 0)
+    # Asked for, so that Delta notes that we rely on it: a successor's fence is then a conflict.
+    if transaction.txnVersion(app) >= version:
+        return True
+    if transaction.readVersion() != of:
+        return False
+    transaction.readWholeTable()
+    rewrite = _Rewrite(session, log, transaction, plan)
+    numbered = rewritten_rows.numbered(source)
+    try:
+        actions = rewrite.write(numbered, files, key)
+    finally:
+        free(numbered)
+    _tell(session, transaction, rewrite.counts)
+    now = jvm.scala.Option.apply(int(time.time() * 1000))
+    actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(app, version, now))
+    merges = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Merge$")
+    nothing = _seq(jvm, [])
+    operation = getattr(merges, "MODULE$").apply(none, nothing, nothing, nothing)
+    transaction.commit(_seq(jvm, actions), operation)
+    return True
+
+
+class _Rewrite:
+    """What one transaction writes, and how many rows of each kind that is (``counts``, as Delta's history names them)."""
+
+    def __init__(self, session: SparkSession, log: Any, transaction: Any, plan: MergePlan) -> None:
+        self._session, self._log, self._transaction, self._plan = session, log, transaction, plan
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        actions = getattr(jvm.org.apache.spark.sql.delta.actions, "Action$")
+        self._from_json = getattr(actions, "MODULE$").fromJson
+        self._schema = str(transaction.metadata().schemaString())
+        self._table = StructType.fromJson(json.loads(self._schema))
+        self.counts = dict[str, int]()
+
+    def write(self, source: DataFrame, files: Sequence[LiveFile], column: str) -> list[Any]:
+        """Delta's actions that take files out and put files in."""
+        plan, table = self._plan, self._table
+        self.counts[_SOURCE_ROWS] = source.count()
+        entries = {one.path: self._entry(one) for one in files}
+        held = self._frame([*entries.values()])
+        found = rewritten_rows.matches(held, source, plan).toArrow()
+        touched = _touched(files, found)
+        numbers = frame_of(found.select([rewritten_rows.NUMBER]), self._session)
+        rows = rewritten_rows.added(source, numbers, plan, table)
+        last = takes_new(touched, column)
+        if last is not None:
+            rows = self._kept([last], source, entries).union(rows)
+        # Not the others, too: of two frames in one partition each Spark's union makes a single one.
+        rows = rows.coalesce(1)
+        if others := [one for one in touched if one is not last]:
+            rows = self._kept(others, source, entries).union(rows)
+        added = [*map(self._readable, _items(self._jvm, self._transaction.writeFiles(rows._jdf)))]
+        self._count(found, touched, added)
+        removed = [entries[one.path].remove() for one in touched]
+        return [*removed, *(self._from_json(json.dumps(one)) for one in added)]
+
+    def _kept(
+        self, files: Sequence[LiveFile], source: DataFrame, entries: Mapping[str, Any]
+    ) -> DataFrame:
+        """What becomes of the rows of these files: in tasks as Spark reads them, which keeps large files apart and puts small ones together."""
+        held = self._frame([entries[one.path] for one in files])
+        return rewritten_rows.kept(held, source, self._plan, self._table)
+
+    def _frame(self, entries: Sequence[Any]) -> DataFrame:
+        none, files = self._jvm.scala.Option.empty(), _seq(self._jvm, entries)
+        snapshot = self._transaction.snapshot()
+        return DataFrame(self._log.createDataFrame(snapshot, files, False, none), self._session)
+
+    def _entry(self, file: LiveFile) -> Any:
+        whole = {**file.add, "partitionValues": {}, "dataChange": True}
+        return self._from_json(json.dumps({"add": whole}, ensure_ascii=False))
+
+    def _readable(self, written: Any) -> Action:
+        """The action that puts a file in, with bounds that every reader takes as they are meant (``read_back``)."""
+        action: Action = json.loads(written.json())
+        known = file_statistics.columns(self._schema)
+        if "add" in action and file_statistics.misread(action["add"], known):
+            return {"add": file_statistics.reread(action["add"], known)}
+        return action
+
+    def _count(self, found: pa.Table, touched: Sequence[LiveFile], added: Sequence[Action]) -> None:
+        deleted, updated = (pc.sum(found[name]).as_py() or 0 for name in ("deleted", "updated"))
+        before, after = _rows(one.add for one in touched), _rows(one["add"] for one in added)
+        self.counts["numTargetFilesRemoved"] = len(touched)
+        self.counts["numTargetFilesAdded"] = len(added)
+        self.counts["numTargetRowsDeleted"] = deleted
+        self.counts["numTargetRowsUpdated"] = updated
+        if before is not None and after is not None:
+            self.counts["numTargetRowsCopied"] = before - deleted - updated
+            self.counts["numTargetRowsInserted"] = after - (before - deleted)
+
+
+def takes_new(touched: Sequence[LiveFile], column: str) -> LiveFile | None:
+    """Which of the files that are written anew new rows go to, so that they make no file of their own: that of the greatest keys, as a new key
+    mostly is greater than all before, and where keys are no whole numbers the smallest. None where all are large. Pure.
+    """
+    small = [one for one in touched if one.size < FILE]
+    tops = {one.path: one.range(column)[1] for one in small}
+    numbers = all(isinstance(top, int) for top in tops.values())
+    return max(small, key=lambda one: (tops[one.path] if numbers else 0, -one.size), default=None)
+
+
+def _touched(files: Sequence[LiveFile], found: pa.Table) -> list[LiveFile]:
+    """Files in which a row is deleted or updated. A name has a UUID; were two of one name, both are written anew."""
+    changed = found.filter(pc.or_(found["deleted"], found["updated"]))
+    names = {uri.rpartition("/")[2] for uri in changed["file"].unique().to_pylist()}
+    return [one for one in files if one.path.rpartition("/")[2] in names]
+
+
+def _rows(entries: Iterable[Action]) -> int | None:
+    """How many rows files have that count; None where an entry does not say."""
+    total = 0
+    for add in entries:
+        rows = json.loads(add.get("stats") or "{}").get("numRecords")
+        if rows is None:
+            return None
+        total += rows - (add.get("deletionVector") or {}).get("cardinality", 0)
+    return total
+
+
+def _tell(session: SparkSession, transaction: Any, counts: Mapping[str, int]) -> None:
+    """What Delta's history says of the commit."""
+    jvm: Any = session._jvm
+    of_spark = jvm.org.apache.spark.sql.execution.metric.SQLMetrics
+    metrics = jvm.java.util.HashMap()
+    for name, count in counts.items():
+        metric = of_spark.createMetric(cast("Any", session)._jsparkSession.sparkContext(), name)
+        metric.set(count)
+        metrics.put(name, metric)
+    told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(metrics)
+    transaction.registerSQLMetrics(session._jsparkSession, told)
+
+
+def _seq(jvm: Any, items: Iterable[Any]) -> Any:
+    held = jvm.java.util.ArrayList()
+    for one in items:
+        held.add(one)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
+
+
+def _items(jvm: Any, items: Any) -> Iterator[Any]:
+    return iter(jvm.scala.jdk.javaapi.CollectionConverters.asJava(items))
