@@ -1,4 +1,4 @@
-"""What is said of a batch's jobs in Spark's own UI and event log, which table each is for and what it does; and by Spark, of one that was cancelled."""
+"""What is said of a batch's jobs in Spark's own UI and event log, which table each is for and what it does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from functools import lru_cache
 
 from pyspark import SparkContext
 
-CANCELLED = "[SPARK_JOB_CANCELLED]"
-"""In the text of the failure of a job that somebody had cancelled. Not the word alone: a failure's text may hold values of rows, and many an order
-is ``cancelled``.
-"""
 _DESCRIPTION = "spark.job.description"
 _MOST = 5
 

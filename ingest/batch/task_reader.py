@@ -24,10 +24,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ingest.arrow.gathered import Gathered
 from ingest.arrow.kept_rows import KeptPiece, KeptRows, opened
 from ingest.arrow.pieces import Before, Odd, Piece, Read
-from ingest.batch import in_task
+from ingest.batch import in_task, spark_failure
 from ingest.batch.arrow_reader import MAX_BYTES
 from ingest.batch.in_task import NOT_FETCHED, TaskJob
-from ingest.batch.job_descriptions import CANCELLED, described, named
+from ingest.batch.job_descriptions import described, named
 from ingest.batch.plain_request import PlainRequest
 from ingest.batch.record_reader import Reading
 from ingest.batch.shares import Share, contiguous, shared
@@ -77,7 +77,7 @@ class TaskReader:
             with described(session.sparkContext, words):
                 come = _Come.of(frame.drop("rows") if job.keeps else frame, job.shares)
         except (PythonException, Py4JJavaError) as failure:
-            if CANCELLED in str(failure):
+            if spark_failure.CANCELLED in spark_failure.kinds(failure):
                 raise  # so would be what Spark's columns begin
             # Spark's log says why, in words that may hold values of rows.
             return Reading(), request.all_for(reasons.NO_TASK.of())

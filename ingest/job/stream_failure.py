@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from ingest.batch.job_descriptions import CANCELLED
+from ingest.batch import spark_failure
 from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.files.disk_failure import chain, of_disk
+from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.server_failure import is_away
 from ingest.model import reasons
@@ -75,28 +74,28 @@ def is_everybodys(failure: BaseException) -> bool:
         return failure.may_pass
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
-    # Of Spark's own words alone: those of Python's failures may be a value's.
-    said = [str(one) for one in chain(failure) if isinstance(one, Py4JError | PySparkException)]
-    return any(word in text for text in said for word in _OF_ALL) or is_away(failure)
+    return _is_any(failure, *_OF_ALL) or is_away(failure)
+
+
+def _is_any(failure: BaseException, *signs: str) -> bool:
+    kinds = spark_failure.kinds(failure)
+    return any(sign in kind for kind in kinds for sign in signs)
 
 
 FULL_HEAP = "OutOfMemoryError"
-"""In texts of Spark's failures: Java's own, and Spark's of the part of the heap that it shares out."""
+"""In names of classes: Java's own, and Spark's of the part of the heap that it shares out."""
 
 _OF_ALL = (
-    "org.apache.kafka",
+    "org.apache.kafka.",
     "InterruptedException",
-    CANCELLED,
-    "SparkContext was shut down",
-    "stopped SparkContext",
+    spark_failure.CANCELLED,
+    spark_failure.STOPPED,
     FULL_HEAP,
     "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
-    "Checkpoint block",
     "ExecutorLostFailure",
     "FetchFailed",
-    "executor is gone",
 )
-"""In texts of Spark's failures: Kafka, from which its tasks read; a query that was stopped; Spark itself; an executor that
+"""In what Spark's failures are: Kafka, from which its tasks read; a query that was stopped; Spark itself; an executor that
 is gone, with the rows of the batch that it kept."""
 
 _LASTING = (
@@ -143,17 +142,18 @@ def written(failure: BaseException, log: Path) -> Path:
 
 
 def _mended_by_deciding(failure: BaseException) -> Reason | None:
-    """Why a new decision mends it; None for any other failure."""
-    text = str(failure)
+    """Why a new decision mends it; None for any other failure. By what a failure is: its text may hold values of rows."""
     if isinstance(failure, ForeignCommitError):
         return reasons.CONFLICT
     if isinstance(failure, StaleCheckpointError):
         return reasons.STALE_CHECKPOINT
     if isinstance(failure, ClockSetBackError):
         return reasons.CLOCK_SET_BACK
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+    if isinstance(failure, IngestError):
+        return None
+    if _is_any(failure, "CONCURRENT_STREAM_LOG_UPDATE"):
         return reasons.SHARED_CHECKPOINT
-    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "data loss" in text.lower():
+    if _is_any(failure, "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
         return reasons.LOST_RECORDS
     return None
 
@@ -194,7 +194,7 @@ def _translated(failure: Exception, log: Path) -> IngestError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     table = table_of(failure)
     where = f" at {table}" if table else ""
-    if FULL_HEAP in text:
+    if _is_any(failure, FULL_HEAP):
         return IngestError(
             "E-SPARK-MEMORY",
             f"Java's memory did not suffice{where}.",

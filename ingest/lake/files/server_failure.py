@@ -41,12 +41,13 @@ _ENDED = "End of File Exception between local host"
 def is_away(failure: BaseException) -> bool:
     """Whether a failure, or one that has led to it, is that of a server that does not answer. False where Java cannot be asked any more."""
     try:
-        return any(map(_is_away, _java(failure)))
+        return any(map(_is_away, thrown_in_java(failure)))
     except Py4JError:
         return False
 
 
-def _java(failure: BaseException) -> Iterator[Any]:
+def thrown_in_java(failure: BaseException) -> Iterator[Any]:
+    """What Java has thrown of a failure and of those that have led to it, with its causes. Raises Py4J's where Java is gone."""
     for one in chain(failure):
         java = getattr(one, "java_exception", None) or getattr(one, "_origin", None)
         for _ in range(20):  # a cause may be its own in the end

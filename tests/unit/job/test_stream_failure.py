@@ -104,9 +104,105 @@ def test_a_value_in_a_failure_s_text_does_not_make_it_everybody_s(value):
     assert not is_everybodys(PySparkException(failed))
 
 
-def test_python_s_own_words_are_a_table_s_whatever_they_say():
+WORDS = [
+    "possible data loss",
+    "[KAFKA_DATA_LOSS] x",
+    "OffsetOutOfRange",
+    "[CONCURRENT_STREAM_LOG_UPDATE]",
+    "java.lang.OutOfMemoryError: Java heap space",
+    "Caused by: org.apache.kafka.common.KafkaException: x",
+    "[SPARK_JOB_CANCELLED]",
+    "ExecutorLostFailure (executor 1 exited)",
+    "/lake/d/FetchFailed",
+]
+
+
+@pytest.mark.parametrize("value", WORDS)
+def test_a_row_that_a_constraint_refuses_is_its_table_s_whatever_is_in_it(value, log):
+    said = (
+        "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint short (length(v) < 3) violated "
+        f"by row with values:\n - v : {value}\n{value}\n"
+    )
+    lost = "Lost task 0.0 in stage 1.0 (TID 7) (host executor driver)"
+    for text in (
+        said,
+        f"Job aborted due to stage failure: {said}",
+        (
+            "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent "
+            f"failure: {lost}: org.apache.spark.sql.delta.schema.DeltaInvariantViolationException: "
+            f"{said}\tat org.apache.spark.x(X.scala:1)"
+        ),
+    ):
+        failure = PySparkException(text)
+        assert not is_everybodys(failure)
+        assert again(failure, log).code == "E-STREAM-FAILED"
+
+
+@pytest.mark.parametrize("value", WORDS)
+def test_an_error_of_ours_is_told_by_its_kind_before_any_word_of_it_is_read(value, log):
+    ours = IngestError("E-OURS", f"a row holds {value}", remedy="none")
+    assert not is_everybodys(ours)
+    with pytest.raises(IngestError, match="a row holds"):
+        again(ours, log)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (
+            "[KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED] Some data may have been lost because they are "
+            "not available in Kafka any more;"
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+            "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost"
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to "
+            "stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in "
+            "stage 1.0 (TID 7) (10.0.0.1 executor 2): org.apache.spark.sql.kafka010."
+            "KafkaIllegalStateException: [KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some"
+        ),
+        "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: Fetch position",
+    ],
+)
+def test_what_kafka_has_lost_is_everybody_s_wherever_spark_says_it(said, log):
+    assert is_everybodys(PySparkException(said))
+    assert again(PySparkException(said), log).code == "lost-records"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (
+            "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:"
+            " Lost task 0.3 in stage 1.0 (TID 7) (10.0.0.1 executor 2): ExecutorLostFailure (executor 2"
+            " exited caused by one of the running tasks) Reason: Command exited with code 137"
+        ),
+        (
+            "Job aborted due to stage failure: ShuffleMapStage 3 (count at X.java:0) has failed the "
+            "maximum allowable number of times: 4. Most recent failure reason:\n"
+            "org.apache.spark.shuffle.FetchFailedException: Connection refused"
+        ),
+        "Job aborted due to stage failure: Task serialization failed: java.lang.OutOfMemoryError: x",
+        "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_1_2 not found!",
+        "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs",
+        "Job 3 cancelled because SparkContext was shut down",
+        "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created",
+    ],
+)
+def test_what_spark_says_of_itself_and_its_executors_is_everybody_s(said):
+    assert is_everybodys(PySparkException(said))
+
+
+def test_python_s_own_words_are_a_table_s_whatever_they_say(log):
+    for said in ("possible data loss", "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
+        preview = DeltaError(f"Check or Invariant ({said}) violated by:\n| v |\n| {said} |")
+        assert not is_everybodys(preview)
+        assert again(preview, log).code == "E-STREAM-FAILED"
     for said in ("java.lang.OutOfMemoryError", "org.apache.kafka.common.KafkaException: x"):
         assert not is_everybodys(pa.ArrowInvalid(f"Could not convert '{said}' with type str"))
+        assert not is_everybodys(DeltaError(f"Invariant violated: short\n| {said} |"))
         assert is_everybodys(PySparkException(f"Job aborted due to stage failure: {said}"))
 
 

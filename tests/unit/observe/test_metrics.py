@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.errors import PySparkException
 
 from ingest.batch.parts import StaleCheckpointError
 from ingest.config import pipeline_file
@@ -192,8 +193,8 @@ def test_the_page_of_the_documentation_and_the_code_name_the_same():
     [
         (ForeignCommitError("/l/d/t", Foreign(8, "WRITE")), "conflict"),
         (StaleCheckpointError(), "stale-checkpoint"),
-        (RuntimeError("CONCURRENT_STREAM_LOG_UPDATE"), "shared-checkpoint"),
-        (RuntimeError("OffsetOutOfRange"), "lost-records"),
+        (PySparkException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update"), "shared-checkpoint"),
+        (PySparkException("[KAFKA_DATA_LOSS.START_OFFSET_RESET] x"), "lost-records"),
         (ClockSetBackError(), "clock-set-back"),
         (RuntimeError("something"), "E-STREAM-FAILED"),
         (KeyError("x"), "E-BATCH-FAILED"),
