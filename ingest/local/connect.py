@@ -50,7 +50,7 @@ class Connect:
     def healthy(self) -> str | None:
         """None when the worker lists its connectors (it is in its group), else why not."""
         try:
-            answer = httpx.get(f"{self.url}/connectors", timeout=3)
+            answer = httpx.get(f"{self.url}/connectors", timeout=3, trust_env=False)
         except httpx.HTTPError as failure:
             return str(failure)
         return None if answer.status_code == 200 else f"HTTP {answer.status_code}"

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
+from ingest.config.connection_settings import LOOPBACK
 from ingest.config.kafka_settings import Connect
 from ingest.model.errors import THE_EMBEDDED_ONE, Exit, IngestError
 
@@ -33,7 +35,12 @@ class Rest:
     def __init__(self, connect: Connect) -> None:
         self._url = connect.url
         self._http = httpx.Client(
-            base_url=connect.url, timeout=_ANSWER, auth=_login(connect), verify=_trusted(connect)
+            base_url=connect.url,
+            timeout=_ANSWER,
+            auth=_login(connect),
+            verify=_trusted(connect),
+            # A login in clear is for this machine alone: no proxy of the environment's is between.
+            trust_env=urlsplit(connect.url).hostname not in LOOPBACK,
         )
 
     def call(
@@ -120,9 +127,9 @@ def _login(connect: Connect) -> httpx.BasicAuth | None:
     return httpx.BasicAuth(connect.user, secret.get_secret_value())
 
 
-def _trusted(connect: Connect) -> ssl.SSLContext | bool:
+def _trusted(connect: Connect) -> ssl.SSLContext:
     if connect.ca is None:
-        return True
+        return httpx.create_ssl_context()  # the environment may name one, on any host
     try:
         return ssl.create_default_context(cafile=connect.ca)
     except (OSError, ssl.SSLError) as failure:

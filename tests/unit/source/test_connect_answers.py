@@ -1,9 +1,15 @@
 """What an answer of Kafka Connect means, where its status alone would mislead."""
 
+import socket
+from threading import Thread
+
 import httpx
 import pytest
 
+from ingest.config.connection_settings import Password
+from ingest.config.kafka_settings import Connect
 from ingest.config.pipeline_file import parse
+from ingest.local import connect as embedded
 from ingest.model.errors import IngestError
 from ingest.source import connect_rest
 from ingest.source.connector import Connector
@@ -169,3 +175,63 @@ def test_a_question_that_nothing_answers_ends():
     assert failure.value.code == "E-CONNECT-AWAY"
     assert (len(waited), len(said)) == (2, 1)
     assert sum(waited) < 90  # after which a service manager, asked to stop us, would kill
+
+
+@pytest.fixture
+def proxy(monkeypatch):
+    """Somebody whom the environment names as everybody's proxy, and what they have heard."""
+    with socket.socket() as server, socket.socket() as free:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        free.bind(("127.0.0.1", 0))
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        server.settimeout(0.2)
+        yield server, free.getsockname()[1]
+
+
+def heard(server):
+    try:
+        with server.accept()[0] as caller:
+            return caller.recv(4096)
+    except TimeoutError:
+        return b""
+
+
+class Heard:
+    """What the first who calls a proxy has said, once a moment has passed."""
+
+    def __init__(self, server):
+        self._said = []
+        self._waits = Thread(target=lambda: self._said.append(heard(server)))
+        self._waits.start()
+
+    def first(self):
+        self._waits.join()
+        return self._said[0]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_login_for_a_worker_on_this_machine_goes_to_no_proxy(proxy, monkeypatch, host):
+    server, port = proxy
+    monkeypatch.setenv("SECRET", "hunter2")
+    connect = Connect(url=f"http://{host}:{port}", user="u", password=Password(env="SECRET"))
+    rest, proxys = connect_rest.Rest(connect), Heard(server)
+    with pytest.raises(IngestError, match="does not answer"):
+        rest.call("GET", "/connectors")
+    assert proxys.first() == b""
+
+
+def test_the_embedded_worker_is_asked_through_no_proxy(proxy, tmp_path):
+    server, port = proxy
+    proxys = Heard(server)
+    assert embedded.Connect(tmp_path, port, "127.0.0.1:1").healthy()
+    assert proxys.first() == b""
+
+
+def test_a_worker_that_is_away_is_asked_through_the_proxy(proxy):
+    proxys = Heard(proxy[0])
+    with pytest.raises(IngestError):
+        connect_rest.Rest(Connect(url="http://connect.example:8083")).call("GET", "/connectors")
+    assert proxys.first().startswith(b"GET http://connect.example:8083/connectors")
