@@ -19,7 +19,7 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.definition_differences import Told
 from ingest.schema.mysql_types import Column
 from ingest.schema.snapshot_select import OwnSelect
-from ingest.source import mysql_certificates
+from ingest.source import mysql_certificates, mysql_grants
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -96,6 +96,7 @@ class ServerFacts:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of those in ``_VARIABLES`` the ones that it has, by name."""
     grants: frozenset[str] = frozenset()
+    """Of the whole server (``mysql_grants``)."""
     tables: tuple[TableId, ...] = ()
 
     @property
@@ -127,12 +128,11 @@ def server_facts(source: Source) -> ServerFacts:
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
         variables = {str(name): str(value) for name, value in cursor.fetchall()}
         cursor.execute("SHOW GRANTS")
-        grants = " ".join(str(grant[0]) for grant in cursor.fetchall()).upper()
-        known = ("ALL PRIVILEGES", "RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT")
+        grants = mysql_grants.on_the_server(str(grant[0]) for grant in cursor.fetchall())
         return ServerFacts(
             version,
             variables,
-            grants=frozenset(grant for grant in known if grant in grants),
+            grants=grants,
             tables=tuple(base_tables(cursor)),
         )
 
@@ -177,16 +177,7 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
         )
     server = f"MySQL at {source.host}:{source.port}"
     _refuse_binlog(server, facts.variables)
-    if "ALL PRIVILEGES" not in facts.grants:
-        for grant in ("RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT"):
-            if grant not in facts.grants:
-                raise IngestError(
-                    "E-MYSQL-GRANT",
-                    f"The user {source.user!r} of {server} lacks the grant {grant}.",
-                    means="The binlog cannot be read; nothing was started.",
-                    remedy=f"GRANT {grant} ON *.* TO that user; "
-                    "sql/source/grants.sql lists what is needed and why.",
-                )
+    mysql_grants.refuse_lacking(source.user, server, facts.grants)
     tables = captured(facts.tables, source.tables)
     if not tables:
         raise IngestError(
@@ -252,9 +243,14 @@ def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
 def reached(cursor: Cursor) -> Reached:
     """Where the server's log ends now."""
     try:
-        cursor.execute("SHOW MASTER STATUS")
-    except pymysql.err.ProgrammingError:  # renamed in MySQL 8.2, removed in 8.4
-        cursor.execute("SHOW BINARY LOG STATUS")
+        try:
+            cursor.execute("SHOW MASTER STATUS")
+        except pymysql.err.ProgrammingError:  # renamed in MySQL 8.2, removed in 8.4
+            cursor.execute("SHOW BINARY LOG STATUS")
+    except pymysql.OperationalError as failure:
+        if failure.args[0] == mysql_grants.DENIED:
+            raise mysql_grants.denied(failure.args[-1]) from None
+        raise
     row = cursor.fetchone()
     if row is None:
         raise IngestError(

@@ -1,5 +1,6 @@
 """What a MySQL that goes away means, whenever it goes."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pymysql
@@ -96,3 +97,90 @@ def test_a_binlog_that_does_not_fit_is_refused_by_the_variable_s_name(variable, 
     assert refused.value.code == "E-MYSQL-BINLOG"
     assert remedy in refused.value.remedy
     assert "sessions that were open before" in refused.value.remedy
+
+
+class Answers(SimpleNamespace):
+    """A cursor that answers each statement by what is in it; what is an exception is raised."""
+
+    def execute(self, statement, *_):
+        self.now = next(answer for sign, answer in self.answers.items() if sign in statement)
+        if isinstance(self.now, Exception):
+            raise self.now
+
+    def fetchall(self):
+        return self.now
+
+    def fetchone(self):
+        return self.now[0]
+
+
+def granted(monkeypatch, *lines):
+    cursor = Answers(
+        answers={
+            "VERSION": [("8.0.33",)],
+            "VARIABLES": list(FIT.items()),
+            "GRANTS": [(line,) for line in lines],
+            "TABLES": [("a", "t")],
+        }
+    )
+    monkeypatch.setattr(mysql, "connected", lambda _: nullcontext(cursor))
+    return mysql.server_facts(SOURCE)
+
+
+READS = "RELOAD, REPLICATION SLAVE, REPLICATION CLIENT"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%`"],
+        ["GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION"],
+        [f"GRANT SELECT, {READS} ON *.* TO `u`@`%`", "GRANT BACKUP_ADMIN ON *.* TO `u`@`%`"],
+        [f"GRANT {READS} ON *.* TO `u`@`%`", "GRANT SELECT ON `a`.* TO `u`@`%`"],
+        [f"GRANT {READS} ON *.* TO `u`@`%`", "GRANT `role`@`%` TO `u`@`%`"],
+    ],
+)
+def test_who_may_read_the_binlog_is_let_in(monkeypatch, lines):
+    assert mysql.refuse_unfit(SOURCE, granted(monkeypatch, *lines)) == [TABLE]
+
+
+@pytest.mark.parametrize(
+    ("lines", "lacks"),
+    [
+        (["GRANT USAGE ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `a`.* TO `u`@`%`"], "RELOAD"),
+        (
+            [
+                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `reload`@`%`",
+                "GRANT SELECT ON `a`.* TO `reload`@`%`",
+            ],
+            "RELOAD",
+        ),
+        (["GRANT USAGE ON *.* TO `ALL PRIVILEGES ON *.* TO `@`%`"], "RELOAD"),
+        (["GRANT RELOAD ON *.* TO `u`@`%`", "GRANT `replication slave`@`%` TO `u`@`%`"], "SLAVE"),
+    ],
+)
+def test_a_grant_on_one_database_or_a_name_is_none_of_the_server_s(monkeypatch, lines, lacks):
+    with pytest.raises(IngestError, match=lacks) as refused:
+        mysql.refuse_unfit(SOURCE, granted(monkeypatch, *lines))
+    assert refused.value.code == "E-MYSQL-GRANT"
+
+
+RENAMED = pymysql.err.ProgrammingError(1064, "You have an error in your SQL syntax")
+NO_CLIENT = pymysql.OperationalError(
+    1227, "Access denied; you need (at least one of) the SUPER, REPLICATION CLIENT privilege(s)"
+)
+
+
+@pytest.mark.parametrize(
+    "answers", [{"SHOW MASTER": NO_CLIENT}, {"SHOW MASTER": RENAMED, "SHOW BINARY": NO_CLIENT}]
+)
+def test_who_may_not_see_where_the_binlog_ends_is_told_which_grant_is_missing(answers):
+    with pytest.raises(IngestError, match="REPLICATION CLIENT privilege") as refused:
+        mysql.reached(Answers(answers=answers))
+    assert refused.value.code == "E-MYSQL-GRANT"
+    assert "GRANT REPLICATION CLIENT" in refused.value.remedy
+
+
+def test_any_other_refusal_of_the_server_s_stays_what_it_is():
+    with pytest.raises(pymysql.OperationalError):
+        mysql.reached(Answers(answers={"SHOW": pymysql.OperationalError(1053, "shutdown")}))
