@@ -348,7 +348,7 @@ def _labels(full: str) -> tuple[str, ...]:
     """Of an ENUM or SET, as MySQL quotes them."""
     if not full.startswith(("enum(", "set(")):
         return ()
-    return tuple(re.findall(r"(?s)'(?:[^'\\\\]|\\\\.|'')*'", full))
+    return tuple(re.findall(r"(?s)'(?:[^'\\]|\\.|'')*'", full))
 
 
 def primary_key(cursor: Cursor, table: TableId) -> tuple[str, ...]:

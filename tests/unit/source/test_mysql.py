@@ -9,6 +9,7 @@ import pytest
 from ingest.config.source_settings import Source
 from ingest.model.errors import Exit, IngestError
 from ingest.model.topics import TableId
+from ingest.schema.mysql_types import unquoted
 from ingest.source import mysql
 
 SOURCE = Source.model_validate(
@@ -184,3 +185,22 @@ def test_who_may_not_see_where_the_binlog_ends_is_told_which_grant_is_missing(an
 def test_any_other_refusal_of_the_server_s_stays_what_it_is():
     with pytest.raises(pymysql.OperationalError):
         mysql.reached(Answers(answers={"SHOW": pymysql.OperationalError(1053, "shutdown")}))
+
+
+@pytest.mark.parametrize(
+    ("full", "labels"),
+    [
+        (r"enum('a\\','b')", ["a\\", "b"]),
+        (r"enum('a\nb','c')", ["a\nb", "c"]),
+        (r"set('it''s','x\\''y')", ["it's", "x\\'y"]),
+        (r"enum('a\\nb','0\0','a" + "\x1a" + r"','b\r','c" + "\t" + r"d','%','" + "\"')",
+         ["a\\nb", "0\0", "a\x1a", "b\r", "c\td", "%", '"']),
+        ("enum('','a,b',')')", ["", "a,b", ")"]),
+        ("varchar(9)", []),
+    ],
+)  # fmt: skip
+def test_labels_are_what_the_information_schema_quotes(full, labels):
+    row = ("c", full.partition("(")[0], full, "YES", "utf8mb4")
+    answers = {"STATISTICS": [], "COLUMNS": [row]}
+    told = mysql.told(Answers(answers=answers), [TABLE])[TABLE]
+    assert [unquoted(one) for one in told.columns[0].labels] == labels
