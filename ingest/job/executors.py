@@ -60,7 +60,10 @@ def refuse_unfit(session: SparkSession) -> None:
     try:
         mapped(session.range(0, 1, 1, 1), in_task.probe, "version string").toArrow()
     except (PySparkException, Py4JJavaError) as failure:
+        if error := lost():
+            raise error from failure  # nobody was there to say it
         lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+        lines = [line for line in lines if not line.startswith(("at ", "... "))]  # Java's stack
         named = [line for line in lines if "Error" in line or "MISMATCH" in line]
         raise IngestError(
             "E-SPARK-PYTHON",

@@ -13,6 +13,7 @@ import pyspark
 import pytest
 import yaml
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from ingest.config import pipeline_file
 from ingest.config.connection_settings import Password
@@ -155,6 +156,43 @@ def test_jobs_are_cancelled_as_long_as_nobody_is_there_and_whoever_fails_is_told
     dog._look()
     assert executors.lost() is None
     assert len(cancelled) == 2
+
+
+CANCELLED = """An error occurred while calling o1.toArrow.
+: org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 0 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA
+\tat org.apache.spark.errors.SparkCoreErrors$.sparkJobCancelledError(SparkCoreErrors.scala:1)
+\t... 12 more
+"""
+
+
+def test_an_executor_that_goes_before_it_is_asked_is_no_unfit_python(monkeypatch):
+    gone = IngestError("E-SPARK-EXECUTORS", "none there", remedy="", may_pass=True)
+    monkeypatch.setattr(executors, "mapped", failing(PySparkException(CANCELLED)))
+    monkeypatch.setattr(executors, "there", lambda _: 1)
+    monkeypatch.setattr(executors, "lost", lambda: gone)
+    with pytest.raises(IngestError, match="none there"):
+        executors.refuse_unfit(asked())
+
+
+def test_why_a_machine_cannot_run_tasks_is_no_line_of_java_s_stack(monkeypatch):
+    monkeypatch.setattr(executors, "mapped", failing(PySparkException(CANCELLED)))
+    monkeypatch.setattr(executors, "there", lambda _: 1)
+    with pytest.raises(IngestError, match="SPARK_JOB_CANCELLED") as failure:
+        executors.refuse_unfit(asked())
+    assert failure.value.code == "E-SPARK-PYTHON"
+    assert "more" not in failure.value.what
+
+
+def asked():
+    """A session that is asked for nothing but numbers."""
+    return SimpleNamespace(range=lambda *_: None)
+
+
+def failing(failure):
+    def mapped(*_):
+        raise failure
+
+    return mapped
 
 
 @pytest.mark.parametrize("failure", [ConnectionRefusedError(111), Py4JError("x"), AttributeError()])
