@@ -6,7 +6,6 @@ It runs in a Python worker of an executor. Nothing of the driver is known here b
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -17,6 +16,7 @@ import pyarrow as pa
 from ingest.arrow import freed_memory, pieces
 from ingest.arrow.pieces import Before, Piece
 from ingest.arrow.winning_rows import between, key_range, span, winners
+from ingest.batch import own_version
 from ingest.batch.shares import Share
 from ingest.kafka.fetch import FetchError
 from ingest.kafka.ports import RecordSource
@@ -79,9 +79,9 @@ def read(job: TaskJob, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def probe(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Which Python this is. That it can be said means that what the tasks import is there."""
+    """What runs here, as JSON. That it can be said means that what the tasks import is there."""
     for _ in numbers:
-        yield pa.record_batch({"version": [sys.version]})
+        yield pa.record_batch({"version": [json.dumps(own_version.held())]})
 
 
 def _share(job: TaskJob, number: int) -> Iterator[pa.RecordBatch]:

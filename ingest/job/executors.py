@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ingest.batch import in_task
+from ingest.batch import in_task, own_version
 from ingest.changes.arrow_frames import mapped
 from ingest.model.errors import Exit, IngestError
 
@@ -54,11 +54,13 @@ def await_one(
 
 
 def refuse_unfit(session: SparkSession) -> None:
-    """Have one of them import what our tasks do. Raises :class:`IngestError` where it cannot: otherwise each batch would go the long way, by Spark's
-    columns, without a word.
+    """Have them import what our tasks do, and say what it is. Raises :class:`IngestError` where one cannot, as otherwise each batch would go the long
+    way, by Spark's columns, without a word; or where it is not what runs here. As many tasks as there are executors go to one each where all have
+    a core free; one that comes later is not asked.
     """
+    some = max(1, there(session))
     try:
-        mapped(session.range(0, 1, 1, 1), in_task.probe, "version string").toArrow()
+        found = mapped(session.range(0, some, 1, some), in_task.probe, "version string").toArrow()
     except (PySparkException, Py4JJavaError) as failure:
         if error := lost():
             raise error from failure  # nobody was there to say it
@@ -73,6 +75,16 @@ def refuse_unfit(session: SparkSession) -> None:
             "`packages: installed`, what ingest needs.",
             exit_code=Exit.FAILED,
         ) from failure
+    ours = own_version.held()
+    for theirs in found.column(0).to_pylist():
+        if differs := own_version.unlike(theirs, ours):
+            raise IngestError(
+                "E-SPARK-PYTHON",
+                f"The cluster's machines run other code than this one: {differs}.",
+                means="Nothing was changed in the lake: tasks would read changes by other rules than what is decided here.",
+                remedy="install the same versions on all of them and here, or leave out `packages: installed`, so that the job brings its own.",
+                exit_code=Exit.FAILED,
+            )
 
 
 def _none_there(session: SparkSession) -> IngestError:

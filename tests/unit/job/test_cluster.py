@@ -1,5 +1,6 @@
 """`cluster` and `shipped_packages`: what a job says to a cluster, and what it brings there."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,12 +10,14 @@ import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pyspark
 import pytest
 import yaml
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from ingest.batch import own_version
 from ingest.config import pipeline_file
 from ingest.config.connection_settings import Password
 from ingest.config.spark_settings import Spark
@@ -181,6 +184,59 @@ def test_why_a_machine_cannot_run_tasks_is_no_line_of_java_s_stack(monkeypatch):
         executors.refuse_unfit(asked())
     assert failure.value.code == "E-SPARK-PYTHON"
     assert "more" not in failure.value.what
+
+
+def running(*theirs):
+    """Machines that say so, and what was asked of them: `mapped` without Spark."""
+    asked = []
+
+    def mapped(_, probe, schema):
+        assert schema == "version string"
+        asked.append(probe)
+        own = [row for some in probe(iter([None])) for row in some.column("version").to_pylist()]
+        return SimpleNamespace(toArrow=lambda: pa.table({"version": [*own, *theirs]}))
+
+    return mapped
+
+
+def test_executors_that_have_what_runs_here_are_fit(monkeypatch):
+    same = {**own_version.held(), "machine": "worker-2", "python": "3.11.99"}
+    monkeypatch.setattr(executors, "mapped", running(json.dumps(same)))
+    monkeypatch.setattr(executors, "there", lambda _: 2)
+    numbers = []
+    executors.refuse_unfit(SimpleNamespace(range=lambda *some: numbers.append(some)))
+    assert numbers == [(0, 2, 1, 2)], "as many tasks as executors"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "named"),
+    [
+        ({"ingest's code": "0123"}, "worker-2 has ingest's code 0123, here "),
+        ({"pyarrow": "1.0"}, f"worker-2 has pyarrow 1.0, here {pa.__version__}"),
+        ({"confluent-kafka": "0.9"}, "worker-2 has confluent-kafka 0.9, here "),
+        (None, "one of them has ingest of an earlier version, here "),
+    ],
+)
+def test_an_executor_that_runs_other_code_is_named_with_both(monkeypatch, theirs, named):
+    said = json.dumps({**own_version.held(), "machine": "worker-2", **theirs}) if theirs else "3.11"
+    monkeypatch.setattr(executors, "mapped", running(said))
+    monkeypatch.setattr(executors, "there", lambda _: 2)
+    with pytest.raises(IngestError, match="other code") as failure:
+        executors.refuse_unfit(asked())
+    assert failure.value.code == "E-SPARK-PYTHON"
+    assert named in failure.value.what
+
+
+def test_code_is_told_by_what_its_files_hold_and_not_by_when_they_came(tmp_path):
+    def digest(folder, text, when):
+        file = tmp_path / folder / "a" / "b.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        os.utime(file, (when, when))
+        return own_version._code(tmp_path / folder)
+
+    assert digest("one", "x", 1) == digest("two", "x", 2)
+    assert digest("one", "x", 1) != digest("two", "y", 1)
 
 
 def asked():
