@@ -48,7 +48,7 @@ def again(failure: Exception, log: Path, lake: str = "") -> Again:
         said = failure.what.rstrip(".") if isinstance(failure, ForeignCommitError) else reason.says
         return Again(said, _changing_below(log), code=reason.code)
     if isinstance(failure, IngestError):
-        if not failure.may_pass:
+        if not may_pass(failure):
             raise failure
         return Again(failure.what.rstrip("."), failure, code=failure.code)
     if disk := of_disk(failure, lake):  # somebody may make room, or old versions go
@@ -57,6 +57,13 @@ def again(failure: Exception, log: Path, lake: str = "") -> Again:
     lasting = isinstance(failure, _LASTING) and not isinstance(failure, PySparkException)
     error = _unexpected(failure, log) if lasting else _translated(failure, log)
     return Again(error.what.rstrip("."), error, lasting, error.code)
+
+
+def may_pass(failure: IngestError) -> bool:
+    """Whether a run that has begun waits for it to pass. MySQL took its password then: it was changed there, and the file that holds it is read
+    with each question, so the new one is found when it is there.
+    """
+    return failure.may_pass or failure.code == "E-MYSQL-LOGIN"
 
 
 def tried_again() -> Again:
@@ -71,7 +78,7 @@ def is_everybodys(failure: BaseException) -> bool:
     if isinstance(failure, LeaseLostError | ForeignCommitError | MemoryError) or of_disk(failure):
         return True
     if isinstance(failure, IngestError):
-        return failure.may_pass
+        return may_pass(failure)
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
     return _is_any(failure, *_OF_ALL) or is_away(failure)

@@ -25,7 +25,7 @@ from ingest.job import executors
 from ingest.job.registering import Registering
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died, is_stopped
-from ingest.job.stream_failure import Again, again, is_everybodys, tried_again
+from ingest.job.stream_failure import Again, again, is_everybodys, may_pass, tried_again
 from ingest.job.stream_guard import StreamGuard
 from ingest.job.wall_clock import ClockSetBackError, WallClock
 from ingest.kafka import broker, record_stream
@@ -88,6 +88,8 @@ class Streaming:
     _epochs: list[Epoch] = field(default_factory=list)
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
+    _denied: str = ""
+    """By MySQL, as it was said last; empty where it lets us in."""
     _rehearsal: Rehearsal | None = None
     registering: Registering = field(init=False)
 
@@ -336,11 +338,15 @@ class Streaming:
     def _settle(self, batches: Batches) -> None:
         self._settled = time.monotonic()
         self.registering.look(batches.newest)
+        denied, self._denied = self._denied, ""
         try:
             batches.clean_up(self.supervisor.streaming())
         except IngestError as failure:
-            if not failure.may_pass:  # a server is away: nothing depends on when
+            if not may_pass(failure):  # a server is away: nothing depends on when
                 raise
+            self._denied = "" if failure.may_pass else failure.what
+            if self._denied and not denied:
+                self.say(f"{self._denied} It is asked again every few seconds; changes go on")
 
 
 def _end(query: StreamingQuery) -> None:

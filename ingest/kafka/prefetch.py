@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -22,6 +23,7 @@ from ingest.kafka.fetch import Fetcher
 from ingest.kafka.lane import LaneFacts, lane
 from ingest.kafka.ports import Ranges
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Place
 from ingest.model.offset_ranges import part, records_of
 from ingest.model.start_facts import KafkaFacts
@@ -51,7 +53,8 @@ class Ahead:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._fetcher = Fetcher(fetch.settings(pipeline))
+        self._settings = fetch.settings(pipeline)
+        self._fetcher = Fetcher(self._settings)
         self._enough = Event()
         self._found: dict[Place, _Stretch] = {}
         self._begun: Future[None] | None = None
@@ -77,7 +80,7 @@ class Ahead:
                 records = _below(stretch.pieces.popleft(), ranges[place][1])
                 if records.num_rows:
                     yield {place: records}
-        yield from self._fetcher.records(rest, enough, keyed)
+        yield from self._renewed().records(rest, enough, keyed)
 
     def forget(self) -> None:
         """The first batch is over: what it did not ask for is of no use."""
@@ -87,6 +90,16 @@ class Ahead:
         """End the thread, and leave Kafka."""
         self._taken()
         self._fetcher.close()
+
+    def _renewed(self) -> Fetcher:
+        """Made with the password and certificates of now: a job may run longer than they are good for. Where they cannot be read at this
+        moment, those of before may do.
+        """
+        with suppress(IngestError):
+            if (now := fetch.settings(self._pipeline)) != self._settings:
+                self._fetcher.close()
+                self._settings, self._fetcher = now, Fetcher(now)
+        return self._fetcher
 
     def _usable(self, ranges: Ranges) -> dict[Place, _Stretch]:
         """What came of these ranges, in the topics that have their names now."""

@@ -6,7 +6,9 @@ import json as json_of
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,15 +35,31 @@ class Rest:
     """Of the worker, or group of workers, at one address."""
 
     def __init__(self, connect: Connect) -> None:
-        self._url = connect.url
-        self._http = httpx.Client(
-            base_url=connect.url,
+        self._url, self._connect = connect.url, connect
+        self._made_with = _secrets(connect)
+        self._http = self._client()
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self._url,
             timeout=_ANSWER,
-            auth=_login(connect),
-            verify=_trusted(connect),
+            auth=_login(self._connect),
+            verify=_trusted(self._connect),
             # A login in clear is for this machine alone: no proxy of the environment's is between.
-            trust_env=urlsplit(connect.url).hostname not in LOOPBACK,
+            trust_env=urlsplit(self._url).hostname not in LOOPBACK,
         )
+
+    def _renewed(self) -> bool:
+        """Whether there is another password or certificate by now, to ask with again: a job may run longer than they are good for. Where they cannot
+        be read at this moment, there is none.
+        """
+        with suppress(IngestError):
+            if (now := _secrets(self._connect)) != self._made_with:
+                fresh = self._client()
+                self._http.close()
+                self._made_with, self._http = now, fresh
+                return True
+        return False
 
     def call(
         self,
@@ -56,7 +74,7 @@ class Rest:
         transaction that hangs is waited for, and a sentence says so. Raises :class:`IngestError`.
         """
         try:
-            answer = self._asked(method, path, json, say)
+            answer = self._let_in(method, path, json, say)
         except httpx.HTTPError as failure:
             raise IngestError(
                 "E-CONNECT-AWAY",
@@ -101,6 +119,17 @@ class Rest:
                 exit_code=Exit.FAILED,
             ) from None
 
+    def _let_in(self, method: str, path: str, json: object, say: Say | None) -> httpx.Response:
+        try:
+            answer = self._asked(method, path, json, say)
+        except httpx.ConnectError:  # so is a certificate that nobody known has signed
+            if not self._renewed():
+                raise
+        else:
+            if answer.status_code != 401 or not self._renewed():
+                return answer
+        return self._asked(method, path, json, say)
+
     def _asked(self, method: str, path: str, json: object, say: Say | None) -> httpx.Response:
         # A worker whose group settles asks to be asked again. One that starts answers 404 to everything:
         # that says nothing about a connector.
@@ -121,10 +150,24 @@ class Rest:
 
 
 def _login(connect: Connect) -> httpx.BasicAuth | None:
-    if connect.user is None or connect.password is None:
+    if connect.user is None or (password := _password(connect)) is None:
         return None
-    secret = connect.password.read("Kafka Connect's password", "connect.password")
-    return httpx.BasicAuth(connect.user, secret.get_secret_value())
+    return httpx.BasicAuth(connect.user, password)
+
+
+def _password(connect: Connect) -> str | None:
+    if connect.password is None:
+        return None
+    return connect.password.read("Kafka Connect's password", "connect.password").get_secret_value()
+
+
+def _secrets(connect: Connect) -> tuple[str | None, bytes]:
+    """What is in the files that a client is made with."""
+    try:
+        ca = Path(connect.ca).read_bytes() if connect.ca else b""
+    except OSError:
+        ca = b""  # said where it is used
+    return _password(connect), ca
 
 
 def _trusted(connect: Connect) -> ssl.SSLContext:

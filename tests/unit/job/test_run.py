@@ -402,3 +402,32 @@ def test_a_query_that_spark_has_left_ends_with_its_batch_in_hand_and_not_before(
     for one in threads:
         one.join(60)
     assert order == ["batch", "query"]
+
+
+def refused():
+    return IngestError("E-MYSQL-LOGIN", "MySQL does not accept the password.", remedy="correct it.")
+
+
+def test_a_password_that_mysql_has_already_and_its_file_not_yet_ends_no_run():
+    """What waits for MySQL waits on, however long that takes, and a sentence says so once."""
+    answers, said = [refused(), refused(), None, refused()], []
+
+    def clean_up(_) -> None:
+        if answer := answers.pop(0):
+            raise answer
+
+    run = streaming(supervisor=SimpleNamespace(streaming=lambda: None))
+    run.say = said.append
+    for seen in (1, 1, 1, 2):
+        run._settle(SimpleNamespace(clean_up=clean_up, newest=None))
+        assert len(said) == seen
+    assert "does not accept the password" in said[0]
+
+
+def test_any_other_refusal_between_batches_ends_the_run():
+    def clean_up(_) -> None:
+        raise IngestError("E-MYSQL-GRANT", "no SELECT", remedy="grant it.")
+
+    run = streaming(supervisor=SimpleNamespace(streaming=lambda: None))
+    with pytest.raises(IngestError, match="no SELECT"):
+        run._settle(SimpleNamespace(clean_up=clean_up, newest=None))

@@ -34,6 +34,17 @@ def test_an_error_that_says_what_to_do_goes_to_the_human_who_can_do_it(log) -> N
         again(IngestError("E-LEASE-LOST", "another job has the lease", remedy="stop one"), log)
 
 
+def test_a_password_that_mysql_took_as_the_run_began_is_tried_again_before_anybody_is_told(log):
+    ended = again(IngestError("E-MYSQL-LOGIN", "no such password.", remedy="correct it"), log)
+    assert (ended.code, ended.reason, ended.lasting) == (
+        "E-MYSQL-LOGIN",
+        "no such password",
+        False,
+    )
+    assert ended.error.code == "E-MYSQL-LOGIN"
+    assert is_everybodys(ended.error)
+
+
 def parsed(text):
     return json.loads(text)
 

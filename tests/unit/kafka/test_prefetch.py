@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.kafka.prefetch import expected
+from ingest.config.pipeline_file import parse
+from ingest.kafka import prefetch
+from ingest.kafka.prefetch import Ahead, expected
 from ingest.model.start_facts import KafkaFacts
 
 
@@ -37,3 +39,47 @@ def test_no_range_goes_beyond_what_is_there_and_all_of_them_hardly_beyond_the_li
     for place, (start, end) in ranges.items():
         assert facts[place].earliest == start < end <= facts[place].end
     assert sum(end - start for start, end in ranges.values()) <= limit + len(ranges)
+
+
+class Remembered:
+    """A consumer that says which password it was made with; all of them in ``made``."""
+
+    made: list["Remembered"]
+
+    def __init__(self, settings):
+        self.password, self.left = settings["sasl.password"], False
+        self.made.append(self)
+
+    def records(self, ranges, enough, keyed):
+        assert not self.left
+        yield self.password
+
+    def close(self):
+        self.left = True
+
+
+def test_a_job_that_runs_goes_on_with_the_password_that_is_in_the_file_now(tmp_path, monkeypatch):
+    monkeypatch.setattr(Remembered, "made", [], raising=False)
+    monkeypatch.setattr(prefetch, "Fetcher", Remembered)
+    monkeypatch.setattr(prefetch.broker, "topic_ids", lambda *_: {})
+    secret = tmp_path / "secret"
+    secret.write_text("old")
+    ahead = Ahead(
+        parse(f"""
+name: p
+source: {{mysql: "mysql://u@h", password: {{env: X}}, tables: ["d.*"]}}
+kafka:
+  bootstrap_servers: "127.0.0.1:1"
+  security: {{mechanism: SCRAM-SHA-256, user: u, password: {{file: {secret}}}}}
+connect: {{url: "http://c:1"}}
+lake: {{path: /nowhere}}
+""")
+    )
+    assert list(ahead.records({})) == ["old"]
+    assert list(ahead.records({})) == ["old"]
+    secret.write_text("new")
+    assert list(ahead.records({})) == ["new"]
+    secret.unlink()  # as for a moment, while somebody puts another in its place
+    assert list(ahead.records({})) == ["new"]
+    ahead.close()
+    assert [(one.password, one.left) for one in Remembered.made] == [("old", True), ("new", True)]
