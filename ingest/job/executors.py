@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from ingest.batch import in_task, own_version
 from ingest.changes.arrow_frames import mapped
+from ingest.job import shipped_packages
 from ingest.model.errors import Exit, IngestError
 
 WAIT = 120.0
@@ -26,6 +28,8 @@ WAIT = 120.0
 
 _EVERY = 5.0
 """Seconds between two looks."""
+_KEEP_EVERY = 3600.0
+"""Seconds after which what the job brings is said to be in use once more; what is not for a month goes."""
 
 
 def there(session: SparkSession) -> int:
@@ -124,7 +128,10 @@ class Watchdog:
     """Of one session."""
 
     session: SparkSession
+    archives: Sequence[Path] = ()
+    """What the job brings to machines that come (``shipped_packages``)."""
     lost: IngestError | None = None
+    _kept: float = float("-inf")
     _patience: Patience = field(default_factory=Patience)
     _closing: threading.Event = field(default_factory=threading.Event)
 
@@ -138,10 +145,16 @@ class Watchdog:
 
     def _run(self) -> None:
         while not self._closing.wait(1.0 if self.lost else _EVERY):
+            self._keep_archives(time.monotonic())
             try:
                 self._look()
             except (Py4JError, OSError, AttributeError):
                 return  # Spark is gone, which is said by whoever asks it for something
+
+    def _keep_archives(self, now: float) -> None:
+        if now - self._kept >= _KEEP_EVERY:
+            self._kept = now
+            shipped_packages.keep(self.archives)
 
     def _look(self) -> None:
         context = self.session.sparkContext
@@ -159,9 +172,9 @@ _watching: list[Watchdog] = []
 """Of this process, which has one session at most."""
 
 
-def watch(session: SparkSession) -> None:
-    """From here on."""
-    _watching.append(Watchdog(session))
+def watch(session: SparkSession, archives: Sequence[Path] = ()) -> None:
+    """From here on. ``archives``: to be kept as long."""
+    _watching.append(Watchdog(session, archives))
     _watching[-1].start()
 
 

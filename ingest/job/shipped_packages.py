@@ -15,6 +15,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -55,6 +56,20 @@ def archives(more: Iterable[str] = ()) -> dict[str, Path]:
     }
     _forget_old(found.values())
     return found
+
+
+def ours(said: str) -> list[Path]:
+    """Of what ``spark.archives`` names, those that are made here."""
+    folder = cache_folder() / "shipped"
+    named = (Path(one.partition("#")[0]) for one in said.split(","))
+    return [one for one in named if one.parent == folder]
+
+
+def keep(archives: Iterable[Path]) -> None:
+    """From the cache they are read for each machine that comes, as long as a job runs: so it says, now and then, that it does."""
+    for one in archives:
+        with suppress(OSError):
+            os.utime(one)
 
 
 def _own_files() -> dict[str, Path]:

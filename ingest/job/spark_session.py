@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.job import cluster, executors
+from ingest.job import cluster, executors, shipped_packages
 from ingest.kafka import client_settings
 from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
@@ -232,13 +232,13 @@ def for_pipeline(
     """The session of a pipeline's job. ``short``: as :func:`settings` has it; ``stopping``: whether nobody waits for it any more. Raises
     :class:`IngestError` where a cluster does not take it, or has nobody who can run our tasks.
     """
-    spark = pipeline.spark
+    spark, conf = pipeline.spark, settings(pipeline, short=short)
     try:
         session = create(
             f"ingest-{pipeline.name}",
             master=spark.master,
             driver_memory=spark.driver_memory,
-            conf=settings(pipeline, short=short),
+            conf=conf,
             log=log,
             more=_groups(pipeline),
             of_user=spark.jars,
@@ -252,7 +252,7 @@ def for_pipeline(
     if spark.on_cluster:
         try:
             executors.await_one(session, stopping=stopping)
-            executors.watch(session)
+            executors.watch(session, shipped_packages.ours(conf.get("spark.archives", "")))
             if not stopping():
                 executors.refuse_unfit(session)
         except BaseException:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -313,6 +314,29 @@ def test_the_same_packages_are_one_archive_and_others_another(monkeypatch, tmp_p
     with pytest.raises(IngestError, match="'no-such-thing' is to go") as failure:
         shipped_packages.archives(["no_such.thing"])
     assert failure.value.code == "E-SPARK-SHIP"
+
+
+def test_what_a_job_brings_to_machines_that_come_stays_as_long_as_it_runs(monkeypatch, tmp_path):
+    """Another job, of other versions, clears away what nobody has used for a month."""
+    monkeypatch.setenv("INGEST_CACHE", str(tmp_path))
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    mine, old, users = folder / "code-1.zip", folder / "code-0.zip", tmp_path / "mine.zip"
+    for file in (mine, old, users):
+        file.touch()
+    said = f"{mine}#ingest-code,{users}#data,hdfs:///x.zip#more"
+    assert shipped_packages.ours(said) == [mine]
+    dog = executors.Watchdog(SimpleNamespace(), shipped_packages.ours(said))
+    long_ago = time.time() - 31 * 86400
+    for hours, stays in ((0, True), (0.5, False), (1.5, True)):
+        for file in (mine, old, users):
+            file.touch()
+            os.utime(file, (long_ago, long_ago))
+        dog._keep_archives(3600 * hours)
+        shipped_packages._forget_old([])
+        assert (mine.exists(), old.exists(), users.exists()) == (stays, False, True), hours
+    mine.unlink()
+    dog._keep_archives(3600 * 9)  # somebody has cleared the cache: nothing is to be done here
 
 
 def test_a_package_that_is_a_link_to_a_folder_is_said_and_not_left_out(monkeypatch):
