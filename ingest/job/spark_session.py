@@ -21,6 +21,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from ingest.config.java_properties import as_property
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
 from ingest.job import cluster, executors, shipped_packages
@@ -290,12 +291,6 @@ def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
                 del os.environ["PYSPARK_SUBMIT_ARGS"]
             else:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = before
-
-
-def as_property(text: str) -> str:
-    """As ``java.util.Properties`` reads it back."""
-    units = text.encode("utf-16-be").hex(" ", 2).split()
-    return "".join(f"\\u{unit}" for unit in units)
 
 
 @contextmanager

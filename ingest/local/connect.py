@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from ingest.config.java_properties import as_property
 from ingest.config.resources import resource
 from ingest.local import artefacts, process
 from ingest.local.kafka import java_command
@@ -40,9 +41,8 @@ class Connect:
             "EXACTLY_ONCE": "enabled" if self.exactly_once else "disabled",
         }
         template = resource("connect", "worker.properties").read_text(encoding="utf-8")
-        config.write_text(
-            re.sub(r"@(\w+)@", lambda found: values[found.group(1)], template), encoding="utf-8"
-        )
+        filled = re.sub(r"@(\w+)@", lambda found: as_property(values[found.group(1)]), template)
+        config.write_text(filled, encoding="utf-8")
         java = java_command("connect", self.home, ("connect",), "768m")
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         return process.start("connect", [*java, main, str(config)], home=self.home, env={})

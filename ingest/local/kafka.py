@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from ingest.config.java_properties import as_property
 from ingest.config.resources import resource
 from ingest.kafka.broker import Silent
 from ingest.local import artefacts, class_archive, process
@@ -27,7 +28,7 @@ advertised.listeners=BROKER://127.0.0.1:{port}
 listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
-log.dirs={home}/kafka/data
+log.dirs={data}
 # A topic that nobody planned is a typo, not a table.
 auto.create.topics.enable=false
 num.partitions=1
@@ -77,13 +78,15 @@ class Kafka:
 
     def start(self) -> process.Child:
         """Format the storage on first use, then start."""
-        config = self.home / "kafka" / "server.properties"
+        config, data = self.home / "kafka" / "server.properties", self.home / "kafka" / "data"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(
-            _CONFIG.format(home=self.home, port=self.port, controller_port=self.controller_port),
+            _CONFIG.format(
+                data=as_property(str(data)), port=self.port, controller_port=self.controller_port
+            ),
             encoding="utf-8",
         )
-        if not (self.home / "kafka" / "data" / "meta.properties").exists():
+        if not (data / "meta.properties").exists():
             # One id in 64 begins with a dash, which the tool would take for an option of its own.
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             tool = [

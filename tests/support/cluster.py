@@ -24,7 +24,7 @@ import httpx
 import psutil
 import pyspark
 
-from ingest.job.spark_session import as_property
+from ingest.config.java_properties import as_property
 from ingest.local import process
 from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary, spark_java_home
