@@ -128,6 +128,8 @@ class Registering:
             case "move":
                 held.move(name, entry.location)
                 self.say(f"{name} in {self._where} leads to {entry.location} now")
+            case "identify":
+                held.identify(name, entry.id)
             case "nothing":
                 pass
             case "refuse":

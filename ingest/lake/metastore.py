@@ -115,6 +115,13 @@ class Metastore:
         table.getSd().getSerdeInfo().putToParameters("path", location)
         self._client.alter_table(name.database, name.table, table)
 
+    @_told()
+    def identify(self, name: CatalogName, table_id: str) -> None:
+        """Have an entry say which table is at its place: one that was made anew has an id of its own."""
+        table = self._client.getTable(name.database, name.table)
+        table.putToParameters(_ID, table_id)
+        self._client.alter_table(name.database, name.table, table)
+
     def _map(self, said: dict[str, str]) -> Any:
         found = self._jvm.java.util.HashMap()
         for key, value in said.items():

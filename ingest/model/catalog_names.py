@@ -55,15 +55,17 @@ class CatalogEntry(NamedTuple):
     id: str
 
 
-Act = Literal["create", "move", "nothing", "refuse"]
+Act = Literal["create", "move", "identify", "nothing", "refuse"]
 
 
 def act(held: CatalogEntry | None, wanted: CatalogEntry) -> Act:
-    """What makes the entry say where the table is. One of somebody else's is never changed."""
+    """What makes the entry say where the table is, and which. One of somebody else's is never changed."""
     if held is None:
         return "create"
     if held.provider != wanted.provider:
         return "refuse"
     if held.location.rstrip("/") == wanted.location.rstrip("/"):
-        return "nothing"
+        # A table that was made anew at its place; without an id it was somebody else who said where it is.
+        anew = held.id and wanted.id and held.id != wanted.id
+        return "identify" if anew else "nothing"
     return "move" if held.id and held.id == wanted.id else "refuse"

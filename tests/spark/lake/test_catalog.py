@@ -84,6 +84,18 @@ def test_each_table_and_its_log_get_an_entry_that_goes_where_the_table_goes(
         assert held.entry(CatalogName("mirror_a", "orders")).location == f"file:{tmp_path}/mo ved"
 
 
+def test_an_entry_follows_a_table_that_was_made_anew_at_its_place_and_moved_then(
+    spark, catalog, registering, tmp_path
+):
+    finished(registering(), manifest(h__t=state(tmp_path / "t")))
+    assert finished(registering(), manifest(h__t=state(tmp_path / "t", known_as="anew"))) == []
+    moved = manifest(h__t=state(tmp_path / "moved", known_as="anew"))
+    assert "leads to" in finished(registering(), moved)[0]
+    with metastore.connected(spark, catalog) as held:
+        entry = held.entry(CatalogName("mirror_h", "t"))
+    assert entry == CatalogEntry(f"file:{tmp_path}/moved", "delta", "anew")
+
+
 def test_an_entry_of_another_lake_stands_and_the_others_go_on(registering, tmp_path):
     finished(registering(), manifest(b__t=state(tmp_path / "one")))
     newest = manifest(

@@ -41,3 +41,12 @@ def test_an_entry_of_somebody_else_is_never_changed():
     assert act(CatalogEntry("file:/a", "parquet", ""), ours) == "refuse", (
         "readers would see removed rows"
     )
+
+
+def test_a_table_that_was_made_anew_at_its_place_is_known_by_its_new_id():
+    """Else its entry could not follow it, when the lake moves."""
+    anew = CatalogEntry("file:/a", "delta", "2")
+    assert act(CatalogEntry("file:/a/", "delta", "1"), anew) == "identify"
+    assert act(CatalogEntry("file:/a", "delta", "2"), anew) == "nothing"
+    assert act(CatalogEntry("file:/a", "delta", "1"), anew._replace(id="")) == "nothing"
+    assert act(CatalogEntry("file:/a", "delta", ""), anew) == "nothing", "somebody else's"
