@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -27,7 +28,7 @@ _HEAD = re.compile(
     r"(?:Job aborted due to stage failure: )?"
     rf"(?:Task [\d.]+ in stage [\d.]+ failed \d+ times?(?:, most recent failure: {_TASK})?: "
     r"|Task serialization failed: |Exception while getting task result: "
-    r"|\w+ \d+ \([^()\n]*\) has failed the maximum allowable number of times: \d+\. Most recent failure reason:\s+)?"
+    r"|\w+ \d+ \([^\n]*?\) has failed the maximum allowable number of times: \d+\. Most recent failure reason:\s+)?"
     r"(?P<kind>[A-Za-z_$][\w.$]*)?(?:(?:: )?\[(?P<condition>[A-Z][A-Z0-9_.]*)\])?"
 )
 """As ``DAGScheduler``, ``TaskSetManager`` and a streaming query begin theirs, up to the class or the condition of what they tell of."""
@@ -55,11 +56,12 @@ def _kinds(failure: BaseException) -> Iterator[str]:
     try:
         for java in thrown_in_java(failure):
             yield from _thrown(java)
-    except (Py4JError, OSError):
+    except (Py4JError, OSError, AttributeError):
         pass  # Java cannot be asked any more: what is known by now
     for one in chain(failure):
         if isinstance(one, Py4JError | PySparkException) and not _has_java(one):
-            yield from _told_by(str(one))
+            with suppress(Exception):  # some ask Spark for their words, which may be gone
+                yield from _told_by(str(one))
 
 
 def _has_java(failure: BaseException) -> bool:

@@ -1,5 +1,7 @@
 """What Spark's failures are, told by Java's classes and Spark's conditions, as the real ones come."""
 
+from types import SimpleNamespace
+
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -30,6 +32,18 @@ def test_a_task_that_fails_by_a_value_is_its_table_s(spark):
     assert not is_everybodys(failed.value)
 
 
+def thrown(spark, name, maps=0):
+    """An exception of Java's, made of so many empty maps."""
+    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    types = gateway.new_array(jvm.java.lang.Class, maps)
+    given = gateway.new_array(jvm.java.lang.Object, maps)
+    for number in range(maps):
+        types[number] = loader.loadClass("java.util.Map")
+        given[number] = jvm.java.util.HashMap()
+    return loader.loadClass(name).getConstructor(types).newInstance(given)
+
+
 @pytest.mark.parametrize(
     ("java", "code"),
     [
@@ -39,18 +53,25 @@ def test_a_task_that_fails_by_a_value_is_its_table_s(spark):
     ],
 )
 def test_what_java_threw_is_told_by_its_class_however_deep_it_lies(spark, tmp_path, java, code):
-    loader = spark._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    kind = loader.loadClass(java)
-    if code == "lost-records":
-        made = kind.getConstructors()[0].newInstance  # of a map
-        arguments = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Object, 1)
-        arguments[0] = spark._jvm.java.util.HashMap()
-        inner = made(arguments)
-    else:
-        inner = kind.getConstructor(
-            spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Class, 0)
-        ).newInstance(spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Object, 0))
+    inner = thrown(spark, java, maps=int(code == "lost-records"))
     outer = spark._jvm.org.apache.spark.SparkException("Job aborted", inner)
     failure = Py4JJavaError("An error occurred", outer)
     assert is_everybodys(failure)
     assert again(failure, tmp_path / "log").code == code
+
+
+def test_what_kafka_raises_in_a_task_is_everybody_s(spark):
+    checks = "reflect('org.apache.kafka.common.internals.Topic', 'validate', id || '/')"
+    with pytest.raises((PySparkException, Py4JJavaError)) as failed:
+        spark.range(1).selectExpr(checks).collect()
+    assert "org.apache.kafka.common.errors.InvalidTopicException" in kinds(failed.value)
+    assert is_everybodys(failed.value)
+
+
+def test_where_java_cannot_be_asked_any_more_nothing_is_known_and_nothing_raised():
+    def refused():
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    failure = PySparkException("[KAFKA_DATA_LOSS] x")
+    failure._origin = SimpleNamespace(getClass=refused)
+    assert kinds(failure) == frozenset()
