@@ -16,7 +16,8 @@ from ingest.model.names import needs_mapping, quoted
 from ingest.schema import ddl
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.defaults import stored
-from ingest.schema.mysql_types import Column, Kind, column_type, normalised
+from ingest.schema.mysql_types import Column, Kind, column_type
+from ingest.schema.type_changes import delta_widens, keeps_values, plain, widens
 
 _IMPLICIT = {
     Kind.INTEGER: "0",
@@ -146,7 +147,7 @@ def plan(
         return Rewrite(tuple(fields), tuple(unknown))
     if not (gone or renamed or widened or len(fields) != len(held.columns)):
         return Nothing(tuple(unknown))
-    cast = all(_delta_widens(held.columns[f.origin], f.delta) for f in widened if f.origin)
+    cast = all(delta_widens(held.columns[f.origin], f.delta) for f in widened if f.origin)
     mapped = bool(gone or renamed)
     if not cast or (profile == "compat" and (mapped or widened)):
         return Rewrite(tuple(fields), tuple(unknown))
@@ -200,8 +201,8 @@ def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
 
 def changes_values(old: Column, new: Column) -> bool:
     """True when values of a column can be others, or of another Delta type, once it was changed."""
-    same = _plain(column_type(old).delta) == _plain(column_type(new).delta)
-    return not (same and _keeps_values(old, new))
+    same = plain(column_type(old).delta) == plain(column_type(new).delta)
+    return not (same and keeps_values(old, new))
 
 
 def default_of(column: Column, said: ddl.ColumnChanges) -> tuple[str | None, str]:
@@ -237,152 +238,13 @@ def _literal(text: str | None, delta: str) -> str:
 def _converted(origin: str, delta: str, old: Column | None, new: Column) -> tuple[Field, str]:
     """A column that was there before, and what of its values only MySQL knows."""
     kind = column_type(new)
-    same = _plain(delta) == _plain(kind.delta)
-    if same and (old is None or _keeps_values(old, new)):
+    same = plain(delta) == plain(kind.delta)
+    if same and (old is None or keeps_values(old, new)):
         return Field(new.name, kind.delta, quoted(origin), origin), ""
-    if not same and _widens(_plain(delta), _plain(kind.delta), old, new):
+    if not same and widens(plain(delta), plain(kind.delta), old, new):
         value = f"CAST({quoted(origin)} AS {kind.delta})"
         return Field(new.name, kind.delta, value, origin), ""
     why = f"what {new.type_name} made of the values of {origin!r}"
     if same:
         return Field(new.name, kind.delta, quoted(origin), origin), why
     return Field(new.name, kind.delta, _literal(None, kind.delta)), why
-
-
-def _keeps_values(old: Column, new: Column) -> bool:
-    """True when a change between two types of one Delta type leaves every value as it is, whatever the
-    session's ``sql_mode``.
-    """
-    if new.generated and not old.generated:
-        return False
-    was, now = column_type(old), column_type(new)
-    if was.kind is not now.kind and {was.kind, now.kind} not in _ALIKE:
-        return False
-    if was.digits != now.digits:
-        return False
-    if old.labels or new.labels:
-        return set(old.labels) <= set(new.labels) and bool(old.labels)
-    if now.kind in (Kind.INTEGER, Kind.TRUTH):
-        return _holds(old, new)
-    if now.kind in _ROUNDED:
-        return not _loses_its_sign(old, new) and _places(old) == _places(new)
-    if now.kind is Kind.BITS:
-        return _octets(old) == _octets(new) and _capacity(old) <= _capacity(new)
-    charset = new.charset in (old.charset, "utf8mb4")
-    was_name, now_name = normalised(old.type_name), normalised(new.type_name)
-    if now_name == "BINARY" and (was_name, old.length) != (now_name, new.length):
-        return False  # MySQL pads with zero bytes
-    if now_name == "CHAR" and was_name != "CHAR":
-        return False  # MySQL cuts spaces off the end
-    if _is_sized(old) or _is_sized(new):
-        return charset and (was_name, old.length) == (now_name, new.length)
-    return charset and _capacity(old) <= _capacity(new)
-
-
-_ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH}, {Kind.FLOAT, Kind.LOST})
-"""One type to MySQL, in two of Debezium's forms."""
-_ROUNDED = (Kind.FLOAT, Kind.LOST, Kind.DOUBLE, Kind.ROUGH, Kind.DECIMAL, Kind.WIDE_DECIMAL)
-
-
-def _loses_its_sign(old: Column, new: Column) -> bool:
-    """True when negative numbers become 0 where the session lets them."""
-    unsigned = normalised(new.type_name).endswith(" UNSIGNED")
-    return unsigned and not normalised(old.type_name).endswith(" UNSIGNED")
-
-
-def _places(column: Column) -> tuple[int | None, int | None]:
-    """Digits, and those behind the point. None: a floating-point number that is not rounded to any."""
-    if normalised(column.type_name).startswith("DECIMAL"):
-        return column.length or 10, column.scale or 0
-    return (column.length, column.scale) if column.scale is not None else (None, None)
-
-
-def _octets(column: Column) -> int:
-    return ((column.length or 1) + 7) // 8
-
-
-def _is_sized(column: Column) -> bool:
-    """TEXT(n) and BLOB(n): which type MySQL makes of them depends on the character set."""
-    return normalised(column.type_name) in ("TEXT", "BLOB") and column.length is not None
-
-
-_CAPACITY = {
-    "TINYTEXT": 2**8,
-    "TINYBLOB": 2**8,
-    "TEXT": 2**16,
-    "BLOB": 2**16,
-    "MEDIUMTEXT": 2**24,
-    "MEDIUMBLOB": 2**24,
-    "LONGTEXT": 2**32,
-    "LONGBLOB": 2**32,
-    "JSON": 2**32,
-}
-
-
-def _capacity(column: Column) -> int:
-    """How much a column holds: characters, bytes, bits or fraction digits."""
-    return _CAPACITY.get(normalised(column.type_name), column.length or 0)
-
-
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-
-
-_BYTES = {"TINYINT": 1, "SMALLINT": 2, "MEDIUMINT": 3, "INT": 4, "BIGINT": 8}
-
-
-def _holds(old: Column, new: Column) -> bool:
-    """True when an integer type holds every value of another."""
-    (was, was_unsigned), (now, now_unsigned) = _integer(old), _integer(new)
-    if was_unsigned == now_unsigned:
-        return bool(was and now) and was <= now
-    return was_unsigned and was < now
-
-
-def _integer(column: Column) -> tuple[int, bool]:
-    name = normalised(column.type_name).replace("BOOLEAN", "TINYINT").replace("BOOL", "TINYINT")
-    return _BYTES.get(name.removesuffix(" UNSIGNED"), 0), name.endswith(" UNSIGNED")
-
-
-def _widens(old_delta: str, new_delta: str, old: Column | None, new: Column) -> bool:
-    """True when every value of the old Delta type is the same value in the new one."""
-    kind = column_type(new).kind
-    if old is not None and kind in _ROUNDED and _loses_its_sign(old, new):
-        return False
-    double = kind in (Kind.DOUBLE, Kind.ROUGH)
-    if double and new.scale is not None:
-        return False  # DOUBLE(7,2) rounds
-    if old_delta in _INTEGERS:
-        rank = _INTEGERS.index(old_delta)
-        if kind in (Kind.INTEGER, Kind.UNSIGNED_BIGINT):
-            if old is not None:
-                return _holds(old, new)
-            return new_delta in _INTEGERS and rank < _INTEGERS.index(new_delta)
-        if kind is Kind.DECIMAL:
-            precision, scale = _decimal(new_delta)
-            return precision - scale >= (3, 5, 10, 19)[rank]
-        return double and rank < _INTEGERS.index("bigint")
-    if old_delta.startswith("decimal") and kind is Kind.DECIMAL:
-        (p, s), (q, t) = _decimal(old_delta), _decimal(new_delta)
-        return t >= s and q - t >= p - s
-    return (old_delta, new_delta) in {("float", "double"), ("date", "timestamp_ntz")}
-
-
-def _delta_widens(old: str, new: str) -> bool:
-    """True when Delta changes the type without a rewrite, of two of which the new one holds the old.
-
-    The list is Delta's (``TypeWidening.isTypeChangeSupported``; a capability test compares).
-    """
-    was, now = _plain(old), _plain(new)
-    if was in _INTEGERS and now.startswith("decimal"):
-        precision, scale = _decimal(now)
-        return precision - scale >= (20 if was == "bigint" else 10)
-    return True
-
-
-def _decimal(delta: str) -> tuple[int, int]:
-    precision, _, scale = delta.removeprefix("decimal(").removesuffix(")").partition(",")
-    return int(precision), int(scale)
-
-
-def _plain(delta: str) -> str:
-    return delta.replace(" ", "").lower()

@@ -4,9 +4,8 @@ import pytest
 from delta.tables import DeltaTable
 
 from ingest.lake.delta.commit import sibling
-from ingest.schema.evolution import _delta_widens as delta_widens
-from ingest.schema.evolution import _widens as widens
 from ingest.schema.mysql_types import Column
+from ingest.schema.type_changes import delta_widens, widens
 
 APP, VERSION = (f"spark.databricks.delta.write.txn{name}" for name in ("AppId", "Version"))
 
