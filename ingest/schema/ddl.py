@@ -63,7 +63,7 @@ class ColumnChanges:
     again by the same statement, as another column. ``computed``: added with a value that MySQL
     computes for each row (an expression as default, AUTO_INCREMENT, a generated column),
     or that the text does not say with certainty (hex, an introducer, a backslash). ``defaults``: those that it does
-    say; none, or NULL, has no entry.
+    say; none, or NULL, has no entry. ``recomputed``: told anew as generated columns, by their new names.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +71,7 @@ class ColumnChanges:
     computed: frozenset[str] = frozenset()
     defaults: Mapping[str, Constant] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
+    recomputed: frozenset[str] = frozenset()
 
     def origin(self, column: str, before: Sequence[str]) -> str | None:
         """Under which of these names a column stands before the statement; its own when a crash has
@@ -92,6 +93,7 @@ def column_changes(statement: str) -> ColumnChanges:
     computed: set[str] = set()
     defaults: dict[str, Constant] = {}
     added: set[str] = set()
+    recomputed: set[str] = set()
     for clause in _clauses(statement):
         for words in _added(clause):
             name = words[0].text.lower()
@@ -108,8 +110,15 @@ def column_changes(statement: str) -> ColumnChanges:
             renamed[words[1].text.lower()] = words[2].text.lower()
         elif len(words) >= 2 and words[0].says("DROP") and not words[1].says(*_NOT_A_COLUMN):
             dropped.add(words[1].text.lower())
+        if words and words[0].says("CHANGE", "MODIFY"):
+            definition = words[2:] if words[0].says("CHANGE") else words[1:]
+            if definition and _is_generated(definition):
+                recomputed.add(definition[0].text.lower())
     moved = {old: new for old, new in renamed.items() if old != new}
-    return ColumnChanges(moved, frozenset(dropped), frozenset(computed), defaults, frozenset(added))
+    return ColumnChanges(
+        *(moved, frozenset(dropped), frozenset(computed), defaults, frozenset(added)),
+        recomputed=frozenset(recomputed),
+    )
 
 
 def _added(clause: list[Token]) -> Iterator[list[Token]]:
@@ -128,6 +137,17 @@ def _is_computed(definition: list[Token]) -> bool:
     return any(
         token.says("AUTO_INCREMENT", "GENERATED", "AS", "SERIAL") for token in definition[1:]
     )
+
+
+def _is_generated(definition: list[Token]) -> bool:
+    """An AS inside parentheses is a CAST's: of a default, which leaves rows as they are, or of a CHECK."""
+    depth = 0
+    for token in definition[1:]:
+        sign = "" if token.quoted else token.text
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0 and token.says("AS"):
+            return True
+    return False
 
 
 _NULL = Constant("", is_text=False)

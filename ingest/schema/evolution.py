@@ -133,6 +133,8 @@ def plan(
             field, why = _converted(origin, held.columns[origin], old, column)
             if not why and version.kind == "ALTER" and _came_otherwise(old, column):
                 why = f"what {origin!r} held, of which something else has come"
+            if not why and column.name.lower() in said.recomputed:
+                why = f"what it computes in {column.name!r}"
             if not why and _fills_null(old, column, version.key):
                 why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)

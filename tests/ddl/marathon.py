@@ -26,7 +26,7 @@ from ingest.model.topics import TableId
 from ingest.schema.delta_types import type_json
 from ingest.schema.mysql_types import column_type
 from ingest.source import mysql
-from tests.ddl.histories import statements
+from tests.ddl.histories import in_a_session, statements
 from tests.kills.lab import Lab, LabError
 
 
@@ -135,7 +135,7 @@ def write(lab: Lab, rng: random.Random, todo: dict[int, list[str]], count: int) 
         waiting = [seed for seed, statements_ in todo.items() if statements_]
         if not waiting:
             return
-        lab.sql(todo[rng.choice(waiting)].pop(0))
+        lab.sql(*in_a_session(todo[rng.choice(waiting)].pop(0)))
 
 
 if __name__ == "__main__":

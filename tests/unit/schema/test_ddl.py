@@ -48,6 +48,22 @@ def test_a_value_that_mysql_computes_is_told_from_a_constant(statement, computed
     assert column_changes(statement).computed == computed
 
 
+@pytest.mark.parametrize(
+    ("statement", "recomputed"),
+    [
+        ("ALTER TABLE t MODIFY g INT AS (a + 2) STORED", {"g"}),
+        ("ALTER TABLE t MODIFY COLUMN `G` INT GENERATED ALWAYS AS (a) VIRTUAL FIRST", {"g"}),
+        ("ALTER TABLE t CHANGE COLUMN g h INT AS (a + 2), MODIFY a INT", {"h"}),
+        ("ALTER TABLE t MODIFY id BIGINT AUTO_INCREMENT", set()),
+        ("ALTER TABLE t MODIFY a CHAR(9) DEFAULT (CAST(b AS CHAR)) COMMENT 'AS'", set()),
+        ("ALTER TABLE t MODIFY a INT CHECK (CAST(a AS CHAR) <> '7')", set()),
+        ("ALTER TABLE t ADD g INT AS (a), RENAME COLUMN h TO i, RENAME AS u", set()),
+    ],
+)
+def test_a_column_that_mysql_computes_anew_is_told_from_one_with_a_default(statement, recomputed):
+    assert column_changes(statement).recomputed == recomputed
+
+
 def test_columns_in_parentheses_are_added_one_by_one_and_indexes_are_none():
     said = column_changes(
         "ALTER TABLE t ADD (b INT DEFAULT 3, c BOOL DEFAULT TRUE, INDEX (b)), DROP a"
@@ -119,6 +135,25 @@ def test_what_only_mysql_knows_is_named_and_never_a_silent_null(new, ddl):
     assert isinstance(plan, InPlace)
     assert plan.defaults == ()
     assert "existing rows" in plan.unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ddl"),
+    [
+        (col("g"), col("g"), "ALTER TABLE t MODIFY g INT AS (a + 2) STORED"),
+        (col("g"), col("h"), "ALTER TABLE t CHANGE G h INT AS (a + 2) VIRTUAL"),
+        (col("g"), col("g", "BIGINT"), "ALTER TABLE t MODIFY `g` BIGINT AS (a + 2)"),
+    ],
+)
+def test_what_mysql_computes_anew_for_each_row_is_asked_for(old, new, ddl):
+    """No row event tells of it, though every row is another one."""
+    assert after([ID, old], ID, new, ddl=ddl).unknown == (f"what it computes in {new.name!r}",)
+
+
+def test_a_generated_column_that_gets_another_name_or_becomes_a_plain_one_keeps_its_values():
+    renamed = after([ID, col("g")], ID, col("h"), ddl="ALTER TABLE t RENAME COLUMN g TO h")
+    assert renamed.unknown == ()
+    assert after([ID, col("g")], ID, col("g"), ddl="ALTER TABLE t MODIFY g INT") == Nothing()
 
 
 def test_a_dropped_column_goes_and_a_renamed_one_keeps_its_values():
