@@ -6,6 +6,8 @@ fills where another one refuses. So only what is the same in every session count
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ingest.schema.mysql_types import Column, Kind, column_type, normalised
 
 
@@ -21,7 +23,7 @@ def keeps_values(old: Column, new: Column) -> bool:
     if was.digits != now.digits:
         return False
     if old.labels or new.labels:
-        return set(old.labels) <= set(new.labels) and bool(old.labels)
+        return bool(old.labels) and _keeps_labels(now.kind, old.labels, new.labels)
     if now.kind in (Kind.INTEGER, Kind.TRUTH):
         return _holds(old, new)
     if now.kind in _ROUNDED:
@@ -37,6 +39,16 @@ def keeps_values(old: Column, new: Column) -> bool:
     if _is_sized(old) or _is_sized(new):
         return charset and (was_name, old.length) == (now_name, new.length)
     return charset and _capacity(old) <= _capacity(new)
+
+
+def _keeps_labels(kind: Kind, old: Sequence[str], new: Sequence[str]) -> bool:
+    """True when whatever the old labels say is the same by the new ones. MySQL writes several labels of a SET in the
+    order in which they are declared, so there the old ones have to stand in theirs.
+    """
+    if kind is not Kind.SET:
+        return set(old) <= set(new)
+    rest = iter(new)
+    return all(label in rest for label in old)
 
 
 _ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH}, {Kind.FLOAT, Kind.LOST})

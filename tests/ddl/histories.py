@@ -196,6 +196,20 @@ WRITTEN = {
         ALTER TABLE {t} RENAME COLUMN h TO i
         INSERT INTO {t} (id, a) VALUES (6, 6)
     """,
+    1: """
+        CREATE TABLE {t} (id INT, s SET('a','b'), v SET('a','b'), e ENUM('a','b'), PRIMARY KEY (id, s))
+        INSERT INTO {t} VALUES (1, 'a,b', 'a,b', 'a'), (2, 'b', 'b', 'b'), (3, '', NULL, NULL)
+        INSERT INTO {t} VALUES (4, 'a,b', 'a,b', 'b')
+        UPDATE {t} SET e = 'a' WHERE id = 4
+        DELETE FROM {t} WHERE id = 2
+        ALTER TABLE {t} MODIFY v SET('b','a'), MODIFY e ENUM('b','a')
+        UPDATE {t} SET e = 'b' WHERE id = 1
+        ALTER TABLE {t} MODIFY s SET('b','c','a') NOT NULL
+        INSERT INTO {t} VALUES (5, 'a,b', 'a,b', 'b')
+        DELETE FROM {t} WHERE id = 4
+        ALTER TABLE {t} MODIFY v SET('b','c','a')
+        INSERT INTO {t} VALUES (6, 'a,b,c', 'a,c', 'b')
+    """,
 }
 """Histories of the first seeds, which are not drawn: what MySQL does to each row without an event of it. A statement
 for each line."""

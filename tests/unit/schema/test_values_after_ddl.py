@@ -97,10 +97,14 @@ def test_a_default_of_an_enum_is_one_of_its_labels_or_asked_for():
     assert added(ENUM, "ENUM('it''s','b') NOT NULL DEFAULT 'B'", labels) == (None, False)
 
 
-def changed(before, after):
+def changed(before, after, ddl="ALTER TABLE t …", key=("id",)):
     held = Held({"id": "int", "v": column_type(before).delta})
-    version = SchemaVersion(T, Position(0, 1, 9), "ALTER", (ID, after), ("id",), "ALTER TABLE t …")
+    version = SchemaVersion(T, Position(0, 1, 9), "ALTER", (ID, after), key, ddl)
     return evolution.plan(held, version, [ID, before])
+
+
+def labelled(type_name, *labels, charset=None):
+    return of(type_name, labels=tuple(f"'{label}'" for label in labels), charset=charset)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +136,20 @@ def test_what_some_session_would_make_another_value_of_is_asked_for(before, afte
         (of("NUMERIC", 7, 2), of("DECIMAL", 7, 2)),
         (of("TEXT"), of("LONG VARCHAR")),
         (of("BIT", 9), of("BIT", 16)),
+        (labelled("ENUM", "a", "b"), labelled("ENUM", "c", "b", "a")),
+        (labelled("SET", "a", "b"), labelled("SET", "z", "a", "c", "b")),
     ],
 )
 def test_another_spelling_or_more_room_changes_nothing(before, after):
     assert changed(before, after) == Nothing()
+
+
+@pytest.mark.parametrize("key", [("id",), ("id", "v")])
+def test_the_labels_of_a_set_in_another_order_are_other_values(key):
+    """MySQL writes them in the order in which they are declared: 'a,b' is 'b,a' from there on."""
+    swapped = changed(labelled("SET", "a", "b"), labelled("SET", "b", "a"), key=key)
+    assert swapped.unknown == ("what SET made of the values of 'v'",)
+    assert changed(labelled("SET", "a", "b", "c"), labelled("SET", "a", "c"), key=key).unknown
 
 
 @pytest.mark.parametrize(
