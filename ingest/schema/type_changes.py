@@ -6,8 +6,6 @@ fills where another one refuses. So only what is the same in every session count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ingest.schema.mysql_types import Column, Kind, column_type, normalised
 
 
@@ -23,14 +21,14 @@ def keeps_values(old: Column, new: Column) -> bool:
     if was.digits != now.digits:
         return False
     if old.labels or new.labels:
-        return bool(old.labels) and _keeps_labels(now.kind, old.labels, new.labels)
+        return bool(old.labels) and _keeps_labels(now.kind, old, new)
     if now.kind in (Kind.INTEGER, Kind.TRUTH):
         return _holds(old, new)
     if now.kind in _ROUNDED:
         return not _loses_its_sign(old, new) and _places(old) == _places(new)
     if now.kind is Kind.BITS:
         return _octets(old) == _octets(new) and _capacity(old) <= _capacity(new)
-    charset = new.charset in (old.charset, "utf8mb4")
+    charset = _charset(new) in (_charset(old), "utf8mb4")
     was_name, now_name = normalised(old.type_name), normalised(new.type_name)
     if now_name == "BINARY" and (was_name, old.length) != (now_name, new.length):
         return False  # MySQL pads with zero bytes
@@ -41,14 +39,35 @@ def keeps_values(old: Column, new: Column) -> bool:
     return charset and _capacity(old) <= _capacity(new)
 
 
-def _keeps_labels(kind: Kind, old: Sequence[str], new: Sequence[str]) -> bool:
+def _keeps_labels(kind: Kind, old: Column, new: Column) -> bool:
     """True when whatever the old labels say is the same by the new ones. MySQL writes several labels of a SET in the
     order in which they are declared, so there the old ones have to stand in theirs.
     """
+    if not (_same_bytes(old, new) or _is_ascii(old, new)):
+        return False
     if kind is not Kind.SET:
-        return set(old) <= set(new)
-    rest = iter(new)
-    return all(label in rest for label in old)
+        return set(old.labels) <= set(new.labels)
+    rest = iter(new.labels)
+    return all(label in rest for label in old.labels)
+
+
+def _same_bytes(old: Column, new: Column) -> bool:
+    """True when every text of the one character set has the same bytes in the other."""
+    was, now = _charset(old), _charset(new)
+    return was == now or (was, now) == ("utf8mb3", "utf8mb4")
+
+
+def _is_ascii(old: Column, new: Column) -> bool:
+    """True for labels that are the same in each character set. Of others MySQL makes '?' where the new one does not have
+    them, in a strict session, too; and CONVERT TO leaves them the bytes that they had.
+    """
+    plain = "".join(old.labels).isascii()
+    return plain and "binary" not in (_charset(old), _charset(new))
+
+
+def _charset(column: Column) -> str | None:
+    name = column.charset.lower() if column.charset else None
+    return "utf8mb3" if name == "utf8" else name
 
 
 _ALIKE = ({Kind.INTEGER, Kind.TRUTH}, {Kind.DOUBLE, Kind.ROUGH}, {Kind.FLOAT, Kind.LOST})

@@ -152,6 +152,26 @@ def test_the_labels_of_a_set_in_another_order_are_other_values(key):
     assert changed(labelled("SET", "a", "b", "c"), labelled("SET", "a", "c"), key=key).unknown
 
 
+@pytest.mark.parametrize("kind", ["ENUM", "SET"])
+@pytest.mark.parametrize(
+    ("label", "was", "now", "is_known"),
+    [
+        ("ö", "utf8mb4", "ascii", False),  # '?' from there on, whatever the session
+        ("ö", "latin1", "utf8mb4", False),  # by CONVERT TO, half a character
+        ("a", "utf16", "binary", False),
+        ("a", "utf8mb4", "latin1", True),
+        ("ö", "utf8mb3", "utf8mb4", True),
+        ("ö", "utf8mb3", "utf8", True),
+        ("ö", "latin1", "latin1", True),
+    ],
+)
+def test_labels_beyond_ascii_in_another_character_set_may_be_others(
+    kind, label, was, now, is_known
+):
+    before, after = labelled(kind, "x", label, charset=was), labelled(kind, "x", label, charset=now)
+    assert bool(changed(before, after).unknown) != is_known
+
+
 @pytest.mark.parametrize(
     ("was", "now"),
     [
