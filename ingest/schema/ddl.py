@@ -64,6 +64,7 @@ class ColumnChanges:
     computes for each row (an expression as default, AUTO_INCREMENT, a generated column),
     or that the text does not say with certainty (hex, an introducer, a backslash). ``defaults``: those that it does
     say; none, or NULL, has no entry. ``recomputed``: told anew as generated columns, by their new names.
+    ``converts``: CONVERT TO CHARACTER SET, where no column's type is told, so that MySQL chooses a longer one where it needs it.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class ColumnChanges:
     defaults: Mapping[str, Constant] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
     recomputed: frozenset[str] = frozenset()
+    converts: bool = False
 
     def origin(self, column: str, before: Sequence[str]) -> str | None:
         """Under which of these names a column stands before the statement; its own when a crash has
@@ -94,7 +96,9 @@ def column_changes(statement: str) -> ColumnChanges:
     defaults: dict[str, Constant] = {}
     added: set[str] = set()
     recomputed: set[str] = set()
-    for clause in _clauses(statement):
+    clauses = list(_clauses(statement))
+    begins = [clause[0].text.upper() for clause in clauses if clause and not clause[0].quoted]
+    for clause in clauses:
         for words in _added(clause):
             name = words[0].text.lower()
             added.add(name)
@@ -118,6 +122,7 @@ def column_changes(statement: str) -> ColumnChanges:
     return ColumnChanges(
         *(moved, frozenset(dropped), frozenset(computed), defaults, frozenset(added)),
         recomputed=frozenset(recomputed),
+        converts="CONVERT" in begins and not {"MODIFY", "CHANGE"} & {*begins},
     )
 
 

@@ -90,7 +90,8 @@ def changes(previous: SchemaVersion, version: SchemaVersion) -> list[Change]:
         "change_type": [
             old[column.name]
             for column in version.columns
-            if column.name in old and evolution.changes_values(before[old[column.name]], column)
+            if column.name in old
+            and evolution.changes_values(before[old[column.name]], column, said)
         ],
     }
     kinds: tuple[Kind, ...] = ("add_column", "drop_column", "rename_column", "change_type")

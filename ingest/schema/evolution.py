@@ -130,12 +130,12 @@ def plan(
             fields.append(Field(column.name, delta, _literal(default, delta)))
         else:
             old = before.get(origin.lower())
-            field, why = _converted(origin, held.columns[origin], old, column)
+            field, why = _converted(origin, held.columns[origin], old, column, grows=said.converts)
             if not why and version.kind == "ALTER" and _came_otherwise(old, column):
                 why = f"what {origin!r} held, of which something else has come"
             if not why and column.name.lower() in said.recomputed:
                 why = f"what it computes in {column.name!r}"
-            if not why and _fills_null(old, column, version.key):
+            if not why and _fills_null(old, column):
                 why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)
         unknown += [why] if why else []
@@ -190,9 +190,11 @@ def _came_otherwise(old: Column | None, new: Column) -> bool:
     return column_type(old).kind in (Kind.TRUTH, Kind.ROUGH, Kind.LOST)
 
 
-def _fills_null(old: Column | None, new: Column, key: Sequence[str]) -> bool:
-    """True when MySQL, unless its session is strict, has put a value in the place of each NULL."""
-    return old is not None and old.optional and not new.optional and new.name not in key
+def _fills_null(old: Column | None, new: Column) -> bool:
+    """True when MySQL, unless its session is strict, has put a value in the place of each NULL; a PRIMARY KEY does that to
+    its columns as NOT NULL does.
+    """
+    return old is not None and old.optional and not new.optional
 
 
 def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
@@ -201,10 +203,10 @@ def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
     return Held({**columns, **dict.fromkeys(version.kept, "string")}, multiset)
 
 
-def changes_values(old: Column, new: Column) -> bool:
-    """True when values of a column can be others, or of another Delta type, once it was changed."""
+def changes_values(old: Column, new: Column, said: ddl.ColumnChanges) -> bool:
+    """True when values of a column can be others, or of another Delta type, once a statement has changed it."""
     same = plain(column_type(old).delta) == plain(column_type(new).delta)
-    return not (same and keeps_values(old, new))
+    return not (same and keeps_values(old, new, grows=said.converts))
 
 
 def default_of(column: Column, said: ddl.ColumnChanges) -> tuple[str | None, str]:
@@ -237,11 +239,13 @@ def _literal(text: str | None, delta: str) -> str:
     return f"CAST('{escaped}' AS {delta})"
 
 
-def _converted(origin: str, delta: str, old: Column | None, new: Column) -> tuple[Field, str]:
+def _converted(
+    origin: str, delta: str, old: Column | None, new: Column, *, grows: bool
+) -> tuple[Field, str]:
     """A column that was there before, and what of its values only MySQL knows."""
     kind = column_type(new)
     same = plain(delta) == plain(kind.delta)
-    if same and (old is None or keeps_values(old, new)):
+    if same and (old is None or keeps_values(old, new, grows=grows)):
         return Field(new.name, kind.delta, quoted(origin), origin), ""
     if not same and widens(plain(delta), plain(kind.delta), old, new):
         value = f"CAST({quoted(origin)} AS {kind.delta})"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from ingest.schema.mysql_types import Column, Kind, column_type, normalised
 
 
-def keeps_values(old: Column, new: Column) -> bool:
+def keeps_values(old: Column, new: Column, *, grows: bool = False) -> bool:
     """True when a change between two types of one Delta type leaves every value as it is, whatever the
-    session's ``sql_mode``.
+    session's ``sql_mode``. ``grows``: MySQL makes a TEXT a longer one where its letters get more bytes.
     """
     if new.generated and not old.generated:
         return False
@@ -35,8 +35,9 @@ def keeps_values(old: Column, new: Column) -> bool:
     if now_name == "CHAR" and was_name != "CHAR":
         return False  # MySQL cuts spaces off the end
     if _is_sized(old) or _is_sized(new):
-        return charset and (was_name, old.length) == (now_name, new.length)
-    return charset and _capacity(old) <= _capacity(new)
+        fits = _same_bytes(old, new) or (charset and grows)
+        return fits and (was_name, old.length) == (now_name, new.length)
+    return charset and (grows or _needs(old, new) <= _capacity(new))
 
 
 def _keeps_labels(kind: Kind, old: Column, new: Column) -> bool:
@@ -98,21 +99,47 @@ def _is_sized(column: Column) -> bool:
 
 
 _CAPACITY = {
-    "TINYTEXT": 2**8,
-    "TINYBLOB": 2**8,
-    "TEXT": 2**16,
-    "BLOB": 2**16,
-    "MEDIUMTEXT": 2**24,
-    "MEDIUMBLOB": 2**24,
-    "LONGTEXT": 2**32,
-    "LONGBLOB": 2**32,
-    "JSON": 2**32,
+    "TINYTEXT": 2**8 - 1,
+    "TINYBLOB": 2**8 - 1,
+    "TEXT": 2**16 - 1,
+    "BLOB": 2**16 - 1,
+    "MEDIUMTEXT": 2**24 - 1,
+    "MEDIUMBLOB": 2**24 - 1,
+    "LONGTEXT": 2**32 - 1,
+    "LONGBLOB": 2**32 - 1,
+    "JSON": 2**32 - 1,
 }
+"""In bytes, whatever the character set."""
 
 
 def _capacity(column: Column) -> int:
-    """How much a column holds: characters, bytes, bits or fraction digits."""
+    """How much a column holds: bytes of the types above, else characters, bytes, bits or fraction digits."""
     return _CAPACITY.get(normalised(column.type_name), column.length or 0)
+
+
+def _needs(old: Column, new: Column) -> int:
+    """How much the new type has to hold for each value of the old one, in what the new one is measured in. No text has more
+    characters than bytes.
+    """
+    was, now = (normalised(one.type_name) in _CAPACITY for one in (old, new))
+    if not now or (was and _same_bytes(old, new)):
+        return _capacity(old)
+    return _capacity(old) * _widest(new)
+
+
+_WIDEST = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8mb3", "ujis", "eucjpms"), 3),
+    **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
+}
+"""Bytes of the longest character, in ``SHOW CHARACTER SET``; of all others one."""
+
+
+def _widest(column: Column) -> int:
+    name = _charset(column)
+    if name is None:
+        return 4 if column_type(column).kind is Kind.TEXT else 1
+    return _WIDEST.get(name, 1)
 
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")

@@ -210,6 +210,34 @@ WRITTEN = {
         ALTER TABLE {t} MODIFY v SET('b','c','a')
         INSERT INTO {t} VALUES (6, 'a,b,c', 'a,c', 'b')
     """,
+    2: """
+        CREATE TABLE {t} (id INT PRIMARY KEY, a VARCHAR(200), b VARBINARY(256), c TINYTEXT CHARACTER SET latin1)
+        INSERT INTO {t} VALUES (1, REPEAT('漢', 200), REPEAT('b', 256), REPEAT('ä', 255)), (2, '漢', 'b', 'ä')
+        INSERT INTO {t} VALUES (3, NULL, NULL, NULL)
+        UPDATE {t} SET a = 'a' WHERE id = 3
+        DELETE FROM {t} WHERE id = 2
+        {loose}; ALTER TABLE {t} MODIFY a TINYTEXT
+        INSERT INTO {t} VALUES (4, '漢', 'b', REPEAT('ö', 255))
+        {loose}; ALTER TABLE {t} MODIFY b TINYBLOB
+        {loose}; ALTER TABLE {t} MODIFY c TINYTEXT CHARACTER SET utf8mb4
+        UPDATE {t} SET b = 'c' WHERE id = 3
+        ALTER TABLE {t} MODIFY a TEXT, MODIFY b BLOB
+        INSERT INTO {t} VALUES (5, REPEAT('漢', 200), REPEAT('b', 256), 'ä')
+    """,
+    3: """
+        CREATE TABLE {t} (id INT PRIMARY KEY, a INT, b VARCHAR(9), v INT)
+        INSERT INTO {t} VALUES (1, NULL, NULL, 1), (2, NULL, NULL, 1), (3, 3, 'c', 1)
+        INSERT INTO {t} VALUES (4, NULL, 'd', 1)
+        UPDATE {t} SET v = 2 WHERE id = 4
+        DELETE FROM {t} WHERE id = 3
+        {loose}; ALTER TABLE {t} MODIFY a INT NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)
+        UPDATE {t} SET v = 3 WHERE id = 1
+        INSERT INTO {t} VALUES (5, 5, NULL, 1)
+        {loose}; ALTER TABLE {t} DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)
+        UPDATE {t} SET v = 4 WHERE id = 2
+        DELETE FROM {t} WHERE id = 4
+        INSERT INTO {t} VALUES (6, 6, 'f', 1)
+    """,
 }
 """Histories of the first seeds, which are not drawn: what MySQL does to each row without an event of it. A statement
 for each line."""

@@ -103,6 +103,10 @@ def changed(before, after, ddl="ALTER TABLE t …", key=("id",)):
     return evolution.plan(held, version, [ID, before])
 
 
+def text(type_name, length=None, charset="utf8mb4"):
+    return of(type_name, length, charset=charset)
+
+
 def labelled(type_name, *labels, charset=None):
     return of(type_name, labels=tuple(f"'{label}'" for label in labels), charset=charset)
 
@@ -121,6 +125,17 @@ def labelled(type_name, *labels, charset=None):
         (of("TEXT", 70000), of("TEXT")),
         (of("VARBINARY", 5), of("BINARY", 5)),
         (of("INT"), of("INT", optional=False)),
+        (text("VARCHAR", 200), text("TINYTEXT")),  # 800 bytes into 255
+        (text("VARCHAR", 16384), text("TEXT")),
+        (text("VARCHAR", 256, "latin1"), text("TINYTEXT", charset="latin1")),
+        (text("VARCHAR", 65000, "latin1"), text("TEXT")),
+        (text("TINYTEXT", charset="latin1"), text("TINYTEXT")),  # 'ä' gets a second byte
+        (text("TEXT", charset="ucs2"), text("TEXT")),
+        (text("TEXT", 50, "latin1"), text("TEXT", 50)),  # a TINYTEXT each
+        (text("TEXT"), text("VARCHAR", 16000)),
+        (of("VARBINARY", 256), of("TINYBLOB")),
+        (of("BLOB"), of("VARBINARY", 65534)),
+        (of("BLOB"), of("TINYBLOB")),
     ],
 )
 def test_what_some_session_would_make_another_value_of_is_asked_for(before, after):
@@ -136,12 +151,47 @@ def test_what_some_session_would_make_another_value_of_is_asked_for(before, afte
         (of("NUMERIC", 7, 2), of("DECIMAL", 7, 2)),
         (of("TEXT"), of("LONG VARCHAR")),
         (of("BIT", 9), of("BIT", 16)),
+        (text("VARCHAR", 63), text("TINYTEXT")),
+        (text("VARCHAR", 16381), text("TEXT")),
+        (text("VARCHAR", 255, "latin1"), text("TINYTEXT", charset="latin1")),
+        (text("VARCHAR", 127, "gbk"), text("TINYTEXT", charset="gbk")),
+        (text("TINYTEXT", charset="utf8mb3"), text("TINYTEXT")),
+        (text("TEXT", 50, "utf8"), text("TEXT", 50)),
+        (text("TEXT", charset="latin1"), text("MEDIUMTEXT")),
+        (text("TINYTEXT"), text("VARCHAR", 255)),
+        (of("VARBINARY", 255), of("TINYBLOB")),
+        (of("TINYBLOB"), of("VARBINARY", 255)),
+        (of("BLOB"), of("LONGBLOB")),
         (labelled("ENUM", "a", "b"), labelled("ENUM", "c", "b", "a")),
         (labelled("SET", "a", "b"), labelled("SET", "z", "a", "c", "b")),
     ],
 )
 def test_another_spelling_or_more_room_changes_nothing(before, after):
     assert changed(before, after) == Nothing()
+
+
+CONVERTED = "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"
+
+
+@pytest.mark.parametrize("was", [text("TEXT", charset="latin1"), text("TEXT", 50, "latin1")])
+def test_what_convert_to_makes_longer_gets_a_longer_type_of_mysql_and_is_not_cut(was):
+    after = replace(was, charset="utf8mb4")
+    assert changed(was, after, CONVERTED) == Nothing()
+    assert changed(was, after, f"{CONVERTED}, MODIFY v TEXT").unknown, "which says the type"
+    assert changed(was, after, "ALTER TABLE t MODIFY v TEXT CHARACTER SET utf8mb4").unknown
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "ALTER TABLE t MODIFY v INT NOT NULL, DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+    ],
+)
+def test_a_column_of_the_key_that_was_nullable_may_have_got_a_value_in_the_place_of_null(ddl):
+    """A session that is not strict makes 0 of it, and the row's next change comes with that key."""
+    plan = changed(of("INT"), of("INT", optional=False), ddl, key=("id", "v"))
+    assert plan.unknown == ("what NOT NULL made of NULL in 'v'",)
 
 
 @pytest.mark.parametrize("key", [("id",), ("id", "v")])
