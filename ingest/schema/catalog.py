@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ingest.model.position import Position, file_number
 from ingest.model.topics import TableId
-from ingest.schema.ddl import dropped_database, renamed_tables
+from ingest.schema.ddl import Unlogged, dropped_database, renamed_tables, unlogged
 from ingest.schema.mysql_types import Column
 
 
@@ -37,6 +37,8 @@ class SchemaVersion:
     moved_from: TableId | None = None
     """The table had another name until now: its rows are not those that stood under this name, and
     no change brings them."""
+    unlogged: str = ""
+    """By what the statement made rows come or go of which the binlog has no event (``ddl.unlogged``); empty for none."""
     left_out: frozenset[str] = frozenset()
     """Columns that a policy leaves out of the lake."""
     kept: tuple[str, ...] = ()
@@ -75,7 +77,9 @@ class Catalog:
         database = str(record.get("databaseName") or "")
         moved_from: dict[TableId, TableId] = {}
         gone: set[TableId] = set()
+        rows: Unlogged | None = None
         if not from_snapshot:
+            rows = unlogged(statement, database)
             moved_from = {new: old for old, new in renamed_tables(statement, database)}
             name = dropped_database(statement)
             gone = {table for table in self.versions if table.database == name}
@@ -103,11 +107,26 @@ class Catalog:
                 offset=offset,
                 from_snapshot=from_snapshot,
                 moved_from=moved_from.get(named),
+                unlogged=rows.what if rows else "",
                 committed_at=committed_at,
             )
             self.versions.setdefault(version.table, []).append(version)
             brought.append(version)
+        if rows and rows.other and brought:
+            brought += self._exchanged(rows.other, brought[-1])
         return brought
+
+    def _exchanged(self, other: TableId, by: SchemaVersion) -> list[SchemaVersion]:
+        """The same statement for the table at its other end, of which Debezium has no word."""
+        found = []
+        for table in sorted(self.versions):
+            named = table.name == other.name and other.database in ("", table.database)
+            was = self.at(table, by.position) if named and table != by.table else None
+            if was is not None and was.columns:
+                left = replace(by, table=table, columns=was.columns, key=was.key)
+                self.versions[table].append(left)
+                found.append(left)
+        return found
 
     def until(self, offset: int) -> Catalog:
         """What the topic held before an offset: a batch that is finished after a crash must be cut

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 
 from ingest.model.topics import TableId
 
@@ -210,6 +211,38 @@ def renamed_tables(statement: str, database: str) -> list[tuple[TableId, TableId
                 if not clause[1].says("COLUMN", "INDEX", "KEY") and words:
                     return [(old, _table(words, database)[0])]
     return []
+
+
+@dataclass(frozen=True)
+class Unlogged:
+    """How an ALTER TABLE has made rows come or go of which the binlog has no event. ``other``: the table that it exchanged
+    them with; without a database where that is the session's, which nobody tells.
+    """
+
+    what: str
+    other: TableId | None = None
+
+
+EMPTIED = ("DROP PARTITION", "TRUNCATE PARTITION")
+"""Such by which rows only go."""
+
+
+def unlogged(statement: str, database: str) -> Unlogged | None:
+    """Of a partition that goes, is emptied or exchanged, or of a tablespace that comes. None for every other statement, and
+    for DISCARD TABLESPACE: until another one comes MySQL itself can neither read nor change the table.
+    """
+    for clause in _clauses(statement):
+        if len(clause) < 2 or not clause[1].says("PARTITION", "TABLESPACE"):
+            continue
+        what = f"{clause[0].text} {clause[1].text}".upper()
+        if clause[0].says("EXCHANGE"):
+            table, _ = _table([*_tokens(statement)][2:], "")
+            words = dropwhile(lambda token: not token.says("TABLE"), clause)
+            other, _ = _table([*words][1:], "" if table.database else database)
+            return Unlogged(what, other)
+        if clause[0].says("DROP", "TRUNCATE", "IMPORT"):
+            return Unlogged(what)
+    return None
 
 
 def dropped_database(statement: str) -> str | None:

@@ -150,7 +150,9 @@ def _judged(
             left = {now[name] for name in left if name in now}
         if ends:
             left, kept = set(), []
-        judged.append(replace(version, left_out=frozenset(left), kept=tuple(kept)))
+        stays = version.unlogged in ddl.EMPTIED and "truncate" in rules.ignores
+        moved = "" if stays else version.unlogged
+        judged.append(replace(version, left_out=frozenset(left), kept=tuple(kept), unlogged=moved))
         previous = version if version.columns else previous
     return judged, barrier
 

@@ -139,6 +139,8 @@ def plan(
                 why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)
         unknown += [why] if why else []
+    if previous and version.unlogged:
+        unknown.append(f"which rows are there behind {version.unlogged}")
     kept = [name for name in version.kept if name in held.columns]
     fields += [Field(name, held.columns[name], quoted(name), name) for name in kept]
     gone = set(held.columns) - {field.origin for field in fields}

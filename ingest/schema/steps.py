@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 from ingest.model.errors import Exit, IngestError
@@ -198,7 +199,10 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
     filled rows that no change will mention again, and a DROP has removed them. Raises
     :class:`IngestError` when no schema is known.
     """
-    begin = facts.low if applied is None else min(applied, facts.low)
+    if applied is None:
+        begin = _before_unlogged(catalog, facts.table, facts.low)
+    else:
+        begin = min(applied, facts.low)
     version = _in_force(catalog, facts, begin)
     found: list[Step] = []
     start: Position | None = None
@@ -233,6 +237,18 @@ def _moved_from(catalog: Catalog, table: TableId, until: Position) -> TableId | 
         if version.moved_from or version.kind != "ALTER":
             return version.moved_from
     return None
+
+
+def _before_unlogged(catalog: Catalog, table: TableId, until: Position) -> Position:
+    """Where a table stood that got rows without an event of them since it was made (``SchemaVersion.unlogged``); ``until`` for
+    one that did not.
+    """
+    known = catalog.between(table, None, until)
+    for before, version in reversed([*pairwise(known)]):
+        if version.kind != "ALTER":
+            break
+        until = before.position if version.unlogged else until
+    return until
 
 
 def without_void(found: list[Step]) -> list[Step]:

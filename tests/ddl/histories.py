@@ -238,6 +238,20 @@ WRITTEN = {
         DELETE FROM {t} WHERE id = 4
         INSERT INTO {t} VALUES (6, 6, 'f', 1)
     """,
+    4: """
+        CREATE TABLE {t} (id INT PRIMARY KEY, a INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20), PARTITION p2 VALUES LESS THAN MAXVALUE)
+        INSERT INTO {t} VALUES (1, 1), (2, 2), (11, 11), (21, 21)
+        INSERT INTO {t} VALUES (12, 12)
+        UPDATE {t} SET a = 7 WHERE id = 2
+        DELETE FROM {t} WHERE id = 1
+        ALTER TABLE {t} TRUNCATE PARTITION p1
+        INSERT INTO {t} VALUES (13, 13)
+        ALTER TABLE {t} DROP PARTITION p0
+        CREATE TABLE {t}x (id INT PRIMARY KEY, a INT)
+        INSERT INTO {t}x VALUES (14, 14), (15, 15)
+        ALTER TABLE {t} EXCHANGE PARTITION p1 WITH TABLE {t}x
+        INSERT INTO {t} VALUES (22, 22)
+    """,
 }
 """Histories of the first seeds, which are not drawn: what MySQL does to each row without an event of it. A statement
 for each line."""

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from ingest.model.errors import IngestError
@@ -70,6 +72,46 @@ def test_a_column_added_between_two_batches_still_fills_the_rows_that_were_there
     found = steps(facts(at(600), at(900)), catalog(CREATE, ADD), at(100))
     assert [len(step.version.columns) for step in found] == [1, 2]
     assert found[-1].previous == found[0].version
+
+
+EXCHANGED = {
+    **record(500, "ALTER", [column("id")], ddl="ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u"),
+    "databaseName": "d",
+}
+U = TableId("d", "u")
+
+
+def test_an_exchanged_partition_is_a_ddl_of_both_tables():
+    made = record(300, "CREATE", [column("id"), column("v")], table='"d"."u"')
+    known = catalog(CREATE, made, EXCHANGED)
+    assert [known.newest_of(one).unlogged for one in (T, U)] == ["EXCHANGE PARTITION"] * 2
+    assert known.newest_of(U).position == Position(0, 1, 500)
+    assert [one.name for one in known.newest_of(U).columns] == ["id", "v"], "each has its own"
+    assert known.at(U, at(400)).unlogged == ""
+    assert set(catalog(CREATE, EXCHANGED).versions) == {T}, "who is not followed stays unknown"
+    gone = record(400, "DROP", [], table='"d"."u"')
+    assert catalog(CREATE, made, gone, EXCHANGED).newest_of(U) is None
+
+
+def test_a_table_named_alone_beside_a_qualified_one_is_of_whatever_database_has_it():
+    """Of the session's, which is not told."""
+    said = "ALTER TABLE d.t EXCHANGE PARTITION p WITH TABLE u"
+    other = record(300, "CREATE", [column("id")], table='"e"."u"')
+    assert catalog(CREATE, other, {**EXCHANGED, "ddl": said}).newest_of(TableId("e", "u")).unlogged
+
+
+def test_rows_that_a_new_table_got_for_a_partition_are_not_forgotten_before_its_first_change():
+    made = record(300, "CREATE", [column("id")], table='"d"."u"')
+    found = steps(replace(facts(at(900), at(900)), table=U), catalog(made, EXCHANGED), None)
+    assert [one.version.unlogged for one in found] == ["", "EXCHANGE PARTITION"]
+    assert found[-1].previous == found[0].version
+    again = (
+        record(600, "DROP", [], table='"d"."u"'),
+        record(610, "CREATE", [column("id")], table='"d"."u"'),
+    )
+    later = catalog(made, EXCHANGED, *again)
+    found = steps(replace(facts(at(900), at(900)), table=U), later, None)
+    assert [one.version.position for one in found] == [Position(0, 1, 610)]
 
 
 def test_each_of_several_ddls_between_two_batches_is_a_step_of_its_own():

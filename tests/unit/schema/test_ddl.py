@@ -1,12 +1,14 @@
 """What a DDL's text says, and what becomes of a table's columns."""
 
+from dataclasses import replace
+
 import pytest
 
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
-from ingest.schema.ddl import column_changes, renamed_tables
+from ingest.schema.ddl import Unlogged, column_changes, renamed_tables, unlogged
 from ingest.schema.evolution import Field, Held, InPlace, Nothing, Rewrite
 from ingest.schema.mysql_types import Column, column_type
 
@@ -87,6 +89,35 @@ def test_tables_are_renamed_in_their_order():
     assert renamed_tables("ALTER TABLE t RENAME COLUMN a TO b", "d") == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("ALTER TABLE t TRUNCATE PARTITION p0, p1", Unlogged("TRUNCATE PARTITION")),
+        ("alter table `e`.`t` drop partition ALL", Unlogged("DROP PARTITION")),
+        ("ALTER TABLE t IMPORT TABLESPACE", Unlogged("IMPORT TABLESPACE")),
+        ("ALTER TABLE t IMPORT PARTITION p TABLESPACE", Unlogged("IMPORT PARTITION")),
+        (
+            "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE `u`",
+            Unlogged("EXCHANGE PARTITION", TableId("d", "u")),
+        ),
+        (
+            "ALTER TABLE e.t EXCHANGE PARTITION p WITH TABLE f.u WITHOUT VALIDATION",
+            Unlogged("EXCHANGE PARTITION", TableId("f", "u")),
+        ),
+        (
+            "ALTER TABLE e.t EXCHANGE PARTITION p WITH TABLE u",
+            Unlogged("EXCHANGE PARTITION", TableId("", "u")),
+        ),
+        ("ALTER TABLE t DISCARD TABLESPACE", None),
+        ("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES IN (1))", None),
+        ("ALTER TABLE t DROP `partition`, ADD `import` INT, DROP PRIMARY KEY", None),
+        ("TRUNCATE TABLE t", None),
+    ],
+)
+def test_rows_that_go_or_come_without_an_event_are_told_by_the_statement(statement, found):
+    assert unlogged(statement, "d") == found
+
+
 def col(name, type_name="INT", length=None, scale=None, optional=True, **more):
     return Column(name, type_name, length, scale, optional, **more)
 
@@ -148,6 +179,12 @@ def test_what_only_mysql_knows_is_named_and_never_a_silent_null(new, ddl):
 def test_what_mysql_computes_anew_for_each_row_is_asked_for(old, new, ddl):
     """No row event tells of it, though every row is another one."""
     assert after([ID, old], ID, new, ddl=ddl).unknown == (f"what it computes in {new.name!r}",)
+
+
+def test_which_rows_are_there_behind_a_partition_that_went_is_asked_for():
+    emptied = replace(version(ID), unlogged="DROP PARTITION")
+    plan = evolution.plan(Held({"id": "int"}), emptied, [ID])
+    assert plan == Nothing(("which rows are there behind DROP PARTITION",))
 
 
 def test_a_generated_column_that_gets_another_name_or_becomes_a_plain_one_keeps_its_values():

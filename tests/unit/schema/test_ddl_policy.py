@@ -141,6 +141,17 @@ def test_an_ignored_drop_leaves_the_rows_and_a_swap_of_tables_is_no_drop():
     assert governed(gone, swapped, drop_table="pause")[1] == {}
 
 
+def test_an_ignored_truncate_leaves_the_rows_of_a_partition_too():
+    dropped = version(20, ID, A, ddl="ALTER TABLE t DROP PARTITION p", unlogged="DROP PARTITION")
+    swapped = version(30, ID, A, ddl="…", unlogged="EXCHANGE PARTITION")
+    kept, _ = governed(dropped, swapped, truncate="ignore")
+    assert [one.unlogged for one in kept.versions[T]] == ["", "", "EXCHANGE PARTITION"]
+    for act in ("evolve", "pause", "fail"):
+        followed, barriers = governed(dropped, truncate=act)
+        assert followed.versions[T][-1].unlogged == "DROP PARTITION"
+        assert barriers == {}
+
+
 def test_fail_ends_the_run_and_a_torn_batch_is_cut_as_it_was():
     catalog = Catalog({T: [FIRST, version(20, ID, ddl="ALTER TABLE t DROP a", offset=3)]})
     states = {"d.t": STATE}
