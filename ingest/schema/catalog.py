@@ -14,7 +14,14 @@ from typing import Any
 
 from ingest.model.position import Position, file_number
 from ingest.model.topics import TableId
-from ingest.schema.ddl import Unlogged, dropped_database, renamed_tables, unlogged
+from ingest.schema.ddl import (
+    Unlogged,
+    column_changes,
+    computing,
+    dropped_database,
+    renamed_tables,
+    unlogged,
+)
 from ingest.schema.mysql_types import Column
 
 
@@ -39,6 +46,8 @@ class SchemaVersion:
     no change brings them."""
     unlogged: str = ""
     """By what the statement made rows come or go of which the binlog has no event (``ddl.unlogged``); empty for none."""
+    computes: frozenset[tuple[str, str]] = frozenset()
+    """Its generated columns, each with each word of its expression, in lower case, as far as statements have told them."""
     left_out: frozenset[str] = frozenset()
     """Columns that a policy leaves out of the lake."""
     kept: tuple[str, ...] = ()
@@ -108,6 +117,9 @@ class Catalog:
                 from_snapshot=from_snapshot,
                 moved_from=moved_from.get(named),
                 unlogged=rows.what if rows else "",
+                computes=self._computing(moved_from.get(named, named), position, statement, columns)
+                if change["type"] == "ALTER"
+                else computing(statement),
                 committed_at=committed_at,
             )
             self.versions.setdefault(version.table, []).append(version)
@@ -116,6 +128,17 @@ class Catalog:
             brought += self._exchanged(rows.other, brought[-1])
         return brought
 
+    def _computing(
+        self, table: TableId, at: Position, statement: str, columns: Sequence[Column]
+    ) -> frozenset[tuple[str, str]]:
+        """What generated columns are computed of behind an ALTER, of the table under its name of before."""
+        known = reversed(self.versions.get(table, ()))
+        before = next((v for v in known if v.columns and v.position <= at), None)
+        if before is None:
+            return frozenset()
+        was, now = ([one.name for one in some] for some in (before.columns, columns))
+        return column_changes(statement).computing(before.computes, was, now)
+
     def _exchanged(self, other: TableId, by: SchemaVersion) -> list[SchemaVersion]:
         """The same statement for the table at its other end, of which Debezium has no word."""
         found = []
@@ -123,7 +146,9 @@ class Catalog:
             named = table.name == other.name and other.database in ("", table.database)
             was = self.at(table, by.position) if named and table != by.table else None
             if was is not None and was.columns:
-                left = replace(by, table=table, columns=was.columns, key=was.key)
+                left = replace(
+                    by, table=table, columns=was.columns, key=was.key, computes=was.computes
+                )
                 self.versions[table].append(left)
                 found.append(left)
         return found

@@ -65,7 +65,8 @@ class ColumnChanges:
     computes for each row (an expression as default, AUTO_INCREMENT, a generated column),
     or that the text does not say with certainty (hex, an introducer, a backslash). ``defaults``: those that it does
     say; none, or NULL, has no entry. ``recomputed``: told anew as generated columns, by their new names.
-    ``converts``: CONVERT TO CHARACTER SET, where no column's type is told, so that MySQL chooses a longer one where it needs it.
+    ``told``: all that MODIFY and CHANGE tell anew, by those. ``computes``: generated columns, each with each word of its expression.
+    ``converts``: CONVERT TO CHARACTER SET.
     """
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +75,25 @@ class ColumnChanges:
     defaults: Mapping[str, Constant] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
     recomputed: frozenset[str] = frozenset()
+    told: frozenset[str] = frozenset()
+    computes: frozenset[tuple[str, str]] = frozenset()
     converts: bool = False
+
+    @property
+    def grows(self) -> bool:
+        """Whether MySQL chooses a longer type for a TEXT whose letters get more bytes: where no statement tells the type."""
+        return self.converts and not self.told
+
+    def computing(
+        self, before: frozenset[tuple[str, str]], was: Sequence[str], now: Sequence[str]
+    ) -> frozenset[tuple[str, str]]:
+        """Generated columns with the words of their expressions behind the statement. ``was``, ``now``: all columns."""
+        found = set(self.computes)
+        for column in now:
+            name, origin = column.lower(), self.origin(column, was)
+            if origin is not None and name not in self.told:
+                found |= {(name, word) for one, word in before if one == origin.lower()}
+        return frozenset(found)
 
     def origin(self, column: str, before: Sequence[str]) -> str | None:
         """Under which of these names a column stands before the statement; its own when a crash has
@@ -97,12 +116,15 @@ def column_changes(statement: str) -> ColumnChanges:
     defaults: dict[str, Constant] = {}
     added: set[str] = set()
     recomputed: set[str] = set()
+    told: set[str] = set()
+    computes: set[tuple[str, str]] = set()
     clauses = list(_clauses(statement))
     begins = [clause[0].text.upper() for clause in clauses if clause and not clause[0].quoted]
     for clause in clauses:
         for words in _added(clause):
             name = words[0].text.lower()
             added.add(name)
+            computes |= _computes(words)
             if _is_computed(words) or (value := _default(words)) is None:
                 computed.add(name)
             elif value is not _NULL:
@@ -117,13 +139,17 @@ def column_changes(statement: str) -> ColumnChanges:
             dropped.add(words[1].text.lower())
         if words and words[0].says("CHANGE", "MODIFY"):
             definition = words[2:] if words[0].says("CHANGE") else words[1:]
-            if definition and _is_generated(definition):
-                recomputed.add(definition[0].text.lower())
+            if definition:
+                told.add(name := definition[0].text.lower())
+                computes |= _computes(definition)
+                recomputed |= {name} if _expression(definition) else set()
     moved = {old: new for old, new in renamed.items() if old != new}
     return ColumnChanges(
         *(moved, frozenset(dropped), frozenset(computed), defaults, frozenset(added)),
         recomputed=frozenset(recomputed),
-        converts="CONVERT" in begins and not {"MODIFY", "CHANGE"} & {*begins},
+        told=frozenset(told),
+        computes=frozenset(computes),
+        converts="CONVERT" in begins,
     )
 
 
@@ -145,15 +171,51 @@ def _is_computed(definition: list[Token]) -> bool:
     )
 
 
-def _is_generated(definition: list[Token]) -> bool:
-    """An AS inside parentheses is a CAST's: of a default, which leaves rows as they are, or of a CHECK."""
-    depth = 0
+def _expression(definition: list[Token]) -> list[Token]:
+    """What stands in parentheses behind AS; empty for a column that is not generated. An AS inside parentheses is a CAST's:
+    of a default, which leaves rows as they are, or of a CHECK.
+    """
+    depth, found, is_behind = 0, list[Token](), False
     for token in definition[1:]:
         sign = "" if token.quoted else token.text
         depth += (sign == "(") - (sign == ")")
-        if depth == 0 and token.says("AS"):
-            return True
-    return False
+        if is_behind and depth == 0:
+            break
+        if is_behind:
+            found.append(token)
+        is_behind = is_behind or (depth == 0 and token.says("AS"))
+    return found
+
+
+_AS = re.compile(r"(?i)\bAS\b")
+_WORD = re.compile(r"[\w$]+")
+
+
+def _computes(definition: list[Token]) -> set[tuple[str, str]]:
+    """The column with each word of its expression."""
+    words = (token for token in _expression(definition) if not token.is_text)
+    name = definition[0].text.lower()
+    return {(name, one.text.lower()) for one in words if one.quoted or _WORD.fullmatch(one.text)}
+
+
+def computing(statement: str) -> frozenset[tuple[str, str]]:
+    """From a CREATE TABLE: its generated columns, each with each word of its expression. What another table's definition
+    gives it (LIKE) is not known.
+    """
+    if not _AS.search(statement):
+        return frozenset()  # nearly all, and a snapshot brings thousands
+    words = [
+        token for token in _tokens(statement) if not token.says("TEMPORARY", "IF", "NOT", "EXISTS")
+    ]
+    if len(words) < 3 or not words[0].says("CREATE") or not words[1].says("TABLE"):
+        return frozenset()
+    _, body = _table(words[2:], "")
+    if not body or body[0].quoted or body[0].text != "(":
+        return frozenset()
+    parts = (
+        one for one in _parts(body[1:], closed=True) if one and not one[0].says(*_NOT_A_COLUMN)
+    )
+    return frozenset(pair for part in parts for pair in _computes(part))
 
 
 _NULL = Constant("", is_text=False)

@@ -17,7 +17,7 @@ from ingest.schema import ddl
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.defaults import stored
 from ingest.schema.mysql_types import Column, Kind, column_type
-from ingest.schema.type_changes import delta_widens, keeps_values, plain, widens
+from ingest.schema.type_changes import delta_widens, is_alike, keeps_values, plain, widens
 
 _IMPLICIT = {
     Kind.INTEGER: "0",
@@ -119,6 +119,8 @@ def plan(
     """
     said = ddl.column_changes(version.ddl) if previous else ddl.ColumnChanges()
     before = {column.name.lower(): column for column in previous}
+    others = _others(version, previous, said)
+    computed = said.recomputed | {name for name, word in version.computes if word in others}
     fields, defaults, unknown = [], [], []
     for column in version.followed:
         delta = column_type(column).delta
@@ -130,10 +132,10 @@ def plan(
             fields.append(Field(column.name, delta, _literal(default, delta)))
         else:
             old = before.get(origin.lower())
-            field, why = _converted(origin, held.columns[origin], old, column, grows=said.converts)
+            field, why = _converted(origin, held.columns[origin], old, column, grows=said.grows)
             if not why and version.kind == "ALTER" and _came_otherwise(old, column):
                 why = f"what {origin!r} held, of which something else has come"
-            if not why and column.name.lower() in said.recomputed:
+            if not why and column.name.lower() in computed:
                 why = f"what it computes in {column.name!r}"
             if not why and _fills_null(old, column):
                 why = f"what NOT NULL made of NULL in {column.name!r}"
@@ -192,6 +194,22 @@ def _came_otherwise(old: Column | None, new: Column) -> bool:
     return column_type(old).kind in (Kind.TRUTH, Kind.ROUGH, Kind.LOST)
 
 
+def _others(
+    version: SchemaVersion, previous: Sequence[Column], said: ddl.ColumnChanges
+) -> set[str]:
+    """Columns, in lower case, of which an expression may make something else now: of another form, or texts that may have
+    got another collation, which no schema record tells.
+    """
+    before = {column.name: column for column in previous}
+    found = set()
+    for column in version.columns:
+        name, origin = column.name.lower(), said.origin(column.name, list(before))
+        collates = column.charset is not None and (said.converts or name in said.told)
+        if origin and (collates or not is_alike(before[origin], column)):
+            found.add(name)
+    return found
+
+
 def _fills_null(old: Column | None, new: Column) -> bool:
     """True when MySQL, unless its session is strict, has put a value in the place of each NULL; a PRIMARY KEY does that to
     its columns as NOT NULL does.
@@ -208,7 +226,7 @@ def held_by(version: SchemaVersion, *, multiset: bool) -> Held:
 def changes_values(old: Column, new: Column, said: ddl.ColumnChanges) -> bool:
     """True when values of a column can be others, or of another Delta type, once a statement has changed it."""
     same = plain(column_type(old).delta) == plain(column_type(new).delta)
-    return not (same and keeps_values(old, new, grows=said.converts))
+    return not (same and keeps_values(old, new, grows=said.grows))
 
 
 def default_of(column: Column, said: ddl.ColumnChanges) -> tuple[str | None, str]:

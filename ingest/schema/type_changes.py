@@ -40,6 +40,16 @@ def keeps_values(old: Column, new: Column, *, grows: bool = False) -> bool:
     return charset and (grows or _needs(old, new) <= _capacity(new))
 
 
+def is_alike(old: Column, new: Column) -> bool:
+    """True for two columns of one type, length and character set."""
+    return _form(old) == _form(new)
+
+
+def _form(column: Column) -> tuple[object, ...]:
+    name = normalised(column.type_name)
+    return (name, column.length, column.scale, column.labels, _charset(column))
+
+
 def _keeps_labels(kind: Kind, old: Column, new: Column) -> bool:
     """True when whatever the old labels say is the same by the new ones. MySQL writes several labels of a SET in the
     order in which they are declared, so there the old ones have to stand in theirs.

@@ -252,6 +252,18 @@ WRITTEN = {
         ALTER TABLE {t} EXCHANGE PARTITION p1 WITH TABLE {t}x
         INSERT INTO {t} VALUES (22, 22)
     """,
+    5: """
+        CREATE TABLE {t} (id INT PRIMARY KEY, s VARCHAR(9), h CHAR(32) AS (MD5(s)) STORED, n DECIMAL(9,1), q VARCHAR(20) AS (CONCAT(n)) STORED) CHARACTER SET latin1
+        INSERT INTO {t} (id, s, n) VALUES (1, 'ä', 1), (2, 'a', 2), (3, NULL, NULL)
+        INSERT INTO {t} (id, s, n) VALUES (4, 'ö', 4)
+        UPDATE {t} SET n = 5 WHERE id = 4
+        DELETE FROM {t} WHERE id = 2
+        ALTER TABLE {t} CONVERT TO CHARACTER SET utf8mb4
+        INSERT INTO {t} (id, s, n) VALUES (5, 'ü', 5)
+        ALTER TABLE {t} MODIFY n DECIMAL(14,4)
+        UPDATE {t} SET s = 'ß' WHERE id = 4
+        INSERT INTO {t} (id, s, n) VALUES (6, 'é', 7)
+    """,
 }
 """Histories of the first seeds, which are not drawn: what MySQL does to each row without an event of it. A statement
 for each line."""

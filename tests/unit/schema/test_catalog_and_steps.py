@@ -114,6 +114,23 @@ def test_rows_that_a_new_table_got_for_a_partition_are_not_forgotten_before_its_
     assert [one.version.position for one in found] == [Position(0, 1, 610)]
 
 
+def test_what_generated_columns_are_computed_of_is_known_through_later_statements():
+    made = "CREATE TABLE t (id INT, a INT, g INT AS (a + 1), h INT AS (a * a) STORED)"
+    names = ["id", "a", "g", "h"]
+    known = catalog(record(100, "CREATE", [*map(column, names)], snapshot="true", ddl=made))
+    for pos, names, ddl, computes in [
+        (200, ["id", "a", "G2", "h"], "ALTER TABLE t RENAME COLUMN g TO G2", {"g2a", "g21", "ha"}),
+        (300, ["id", "a", "h", "i"], "ALTER TABLE t DROP g2, ADD i INT AS (h)", {"ha", "ih"}),
+        (400, ["id", "a", "h", "i"], "ALTER TABLE t MODIFY h INT, MODIFY i INT AS (a)", {"ia"}),
+        (500, ["id", "a", "h", "i"], "ALTER TABLE t COMMENT 'x'", {"ia"}),
+    ]:
+        known.add(record(pos, "ALTER", [*map(column, names)], ddl=ddl), 0)
+        assert {one + word for one, word in known.newest_of(T).computes} == computes
+    moved = record(600, "ALTER", [*map(column, names)], ddl="RENAME TABLE t TO u", table='"d"."u"')
+    known.add(moved | {"databaseName": "d"}, 0)
+    assert known.newest_of(U).computes == {("i", "a")}
+
+
 def test_each_of_several_ddls_between_two_batches_is_a_step_of_its_own():
     more = record(
         550, "ALTER", [column("id"), column("v"), column("w", defaultValueExpression="1")]

@@ -8,7 +8,7 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
-from ingest.schema.ddl import Unlogged, column_changes, renamed_tables, unlogged
+from ingest.schema.ddl import Unlogged, column_changes, computing, renamed_tables, unlogged
 from ingest.schema.evolution import Field, Held, InPlace, Nothing, Rewrite
 from ingest.schema.mysql_types import Column, column_type
 
@@ -185,6 +185,48 @@ def test_which_rows_are_there_behind_a_partition_that_went_is_asked_for():
     emptied = replace(version(ID), unlogged="DROP PARTITION")
     plan = evolution.plan(Held({"id": "int"}), emptied, [ID])
     assert plan == Nothing(("which rows are there behind DROP PARTITION",))
+
+
+HASHED = "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), h CHAR(32) AS (MD5(`S`)) STORED, n INT, g INT AS (n + 1))"
+
+
+@pytest.mark.parametrize(
+    ("ddl", "now", "asked_for"),
+    [
+        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", {"s": {"charset": "utf8mb4"}}, ["h"]),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin", {}, ["h"]),
+        ("ALTER TABLE t MODIFY s VARCHAR(9) COLLATE latin1_bin", {}, ["h"]),
+        ("ALTER TABLE t MODIFY n BIGINT", {"n": {"type_name": "BIGINT"}}, ["g"]),
+        ("ALTER TABLE t MODIFY n INT FIRST", {}, []),
+        ("ALTER TABLE t COMMENT 'MODIFY s', ADD INDEX (n), ALTER n SET DEFAULT 7", {}, []),
+    ],
+)
+def test_what_is_computed_of_a_column_that_became_another_is_asked_for(ddl, now, asked_for):
+    """MD5 of letters that got other bytes, and what compares them by another collation."""
+    columns = [
+        *(ID, col("s", "VARCHAR", 9, charset="latin1"), col("h", "CHAR", 32, charset="latin1")),
+        *(col("n"), col("g")),
+    ]
+    held = Held({one.name: column_type(one).delta for one in columns})
+    new = [replace(one, **now.get(one.name, {})) for one in columns]
+    altered = replace(version(*new, ddl=ddl), computes=computing(HASHED))
+    plan = evolution.plan(held, altered, columns)
+    assert plan.unknown == tuple(f"what it computes in {name!r}" for name in asked_for)
+
+
+@pytest.mark.parametrize(
+    ("statement", "pairs"),
+    [
+        (HASHED, {("h", "md5"), ("h", "s"), ("g", "n"), ("g", "1")}),
+        ("CREATE TABLE IF NOT EXISTS `d`.`t` (`g` int GENERATED ALWAYS AS ((`a` + `b`)) VIRTUAL COMMENT 'c', `a` int DEFAULT (CAST(1 AS SIGNED)))", {("g", "a"), ("g", "b")}),
+        ("CREATE TABLE t (a INT, KEY k ((CAST(a AS CHAR)))) AS SELECT 1 AS b", set()),
+        ("CREATE TABLE t LIKE u", set()),
+        ("ALTER TABLE t ADD g INT AS (a)", set()),
+        ("CREATE TABLE", set()),
+    ],
+)  # fmt: skip
+def test_what_a_generated_column_is_computed_of_is_read_from_the_create(statement, pairs):
+    assert computing(statement) == pairs
 
 
 def test_a_generated_column_that_gets_another_name_or_becomes_a_plain_one_keeps_its_values():
