@@ -10,6 +10,7 @@ from ingest.arrow import folded_pieces
 from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import column_commits
 from ingest.lake.engines.dispatch import Merging
+from ingest.source.resync import Requests
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, pipeline_at
 from ingest.testing.source import Source
@@ -77,6 +78,26 @@ def test_rows_of_before_and_changes_of_the_batch_get_each_kind_of_default(lane, 
     table.update(3, v=None)
     lane.follow(source)
     assert_rows(lane.table(table), table.rows)
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["an empty table", "rows that stand there"])
+def test_of_rows_that_a_partition_took_with_it_an_open_gap_says_so(opened, monkeypatch, stands):
+    """Amid a batch, which is not carried over it: whose rows they were, no event tells."""
+    asked = []
+    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
+    lake, source = opened("driver"), Source()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
+    if stands:
+        lake.follow(source)
+    table.insert(id=2)
+    table._define("ALTER TABLE `d`.`t` DROP PARTITION p0")
+    table.insert(id=3)
+    lake.follow(source)
+    (gap,) = lake.batches.newest.gaps
+    assert gap.reason == "only MySQL knows which rows are there behind DROP PARTITION"
+    assert gap.is_open
+    assert asked == [gap.table] == ["d.t"]
+    assert_rows(lake.table(table), table.rows)
 
 
 WIDENED = {"INT": "BIGINT", "TINYINT NOT NULL": "INT NOT NULL", "VARCHAR(5)": "VARCHAR(50)"}
