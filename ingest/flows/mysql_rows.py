@@ -33,16 +33,28 @@ key, a trigger's own words, a CHECK.
 
 
 @dataclass(frozen=True)
+class Room:
+    """What a column holds of a value, where MySQL drops or adds the rest without a word. ``digits``: behind the point; ``blanks``: how long a text is that
+    keeps those at its end, ``by_bytes`` or by characters; ``filled``: how many bytes it has, whatever it is given. None where that bends nothing.
+    """
+
+    digits: int | None = None
+    blanks: int | None = None
+    by_bytes: bool = False
+    filled: int | None = None
+
+
+@dataclass(frozen=True)
 class Into:
     """A table as rows go into it; goes to Spark's tasks. ``columns``: of each row, behind which it says whether its key is gone; ``keys``: some
-    of them, empty where rows are only added; ``digits``: behind the point that each column holds; None where it is not known to round.
+    of them, empty where rows are only added; ``rooms``: of each column.
     """
 
     server: Server
     table: str
     columns: tuple[str, ...]
     keys: tuple[str, ...]
-    digits: tuple[int | None, ...]
+    rooms: tuple[Room, ...]
 
     @property
     def put(self) -> str:
@@ -98,16 +110,36 @@ _FRACTION = re.compile(r"\.(\d*[1-9])0*$")
 
 
 def misfit(into: Into, row: Sequence[Any], most: int) -> str:
-    """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, or takes it for lost. ``most``: bytes of a statement. Pure."""
+    """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, cut or fill up, or takes it for lost. ``most``: bytes of a statement. Pure."""
     if row[-1]:
         return ""
     sizes = (len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
     if sum(sizes) * 2 > most:
         return f"it is too large for max_allowed_packet ({most:,} bytes)"
-    for name, value, digits in zip(into.columns, row, into.digits, strict=False):
-        if digits is not None and (many := _behind_point(value)) > digits:
-            return f"{name} has {many} digits behind the point, and its column {digits}"
+    for name, value, room in zip(into.columns, row, into.rooms, strict=False):
+        if why := _bent(value, room):
+            return f"{name} {why}"
     return ""
+
+
+def _bent(value: Any, room: Room) -> str:
+    if room.digits is not None and (many := _behind_point(value)) > room.digits:
+        return f"has {many} digits behind the point, and its column {room.digits}"
+    if room.blanks is not None and isinstance(value, str) and value.endswith(" "):
+        if room.blanks == 0:
+            return "ends with a blank, and its column drops those"
+        if (_size(value) if room.by_bytes else len(value)) > room.blanks:
+            return f"ends with blanks beyond the {room.blanks} that its column holds"
+    if room.filled is not None and 0 <= (size := _size(value)) < room.filled:
+        return f"has {size} bytes, and its column fills them up to {room.filled}"
+    return ""
+
+
+def _size(value: Any) -> int:
+    """Bytes of a text, or of bytes; -1 of anything else."""
+    if isinstance(value, str):
+        return len(value.encode(errors="surrogatepass"))
+    return len(value) if isinstance(value, (bytes, bytearray)) else -1
 
 
 def _behind_point(value: Any) -> int:

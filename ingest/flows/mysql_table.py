@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from pyspark.sql.types import (
 
 from ingest.config.connection_settings import Server
 from ingest.config.flow_sinks import FlowSink
+from ingest.flows.mysql_rows import Room
 from ingest.flows.mysql_server import transaction
 from ingest.model.names import quoted
 
@@ -29,7 +31,7 @@ from ingest.model.names import quoted
 @dataclass(frozen=True)
 class ColumnFacts:
     """``kind``: MySQL's `data_type`; ``digits``: behind the point that it holds, of a number or of seconds; None where that says nothing; ``collation``: of
-    a text; ``nullable``; ``given``: whether nobody has to bring it; ``generated``: nobody may.
+    a text; ``nullable``; ``given``: whether nobody has to bring it; ``generated``: nobody may; ``length``: of a text in characters, or of TEXT and BLOB in bytes.
     """
 
     kind: str
@@ -38,15 +40,24 @@ class ColumnFacts:
     nullable: bool = True
     given: bool = True
     generated: bool = False
+    length: int | None = None
+
+
+@dataclass(frozen=True)
+class UniqueIndex:
+    """``columns``: names in lower case, an empty one for an expression; ``whole``: whether it goes by all of each, and not by how some begin."""
+
+    columns: frozenset[str]
+    whole: bool = True
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """``columns``: by name in lower case; ``unique``: names, in lower case, of each unique index's columns."""
+    """``columns``: by name in lower case."""
 
     engine: str
     columns: Mapping[str, ColumnFacts]
-    unique: Sequence[frozenset[str]] = field(default_factory=tuple)
+    unique: Sequence[UniqueIndex] = field(default_factory=tuple)
 
 
 def facts(server: Server, table: str) -> TableFacts | None:
@@ -59,16 +70,20 @@ def facts(server: Server, table: str) -> TableFacts | None:
             return None
         asked = (
             "SELECT LOWER(column_name), LOWER(data_type), numeric_scale, datetime_precision, collation_name, "
-            "is_nullable, column_default, LOWER(extra) FROM information_schema.columns"
+            "is_nullable, column_default, LOWER(extra), character_maximum_length FROM information_schema.columns"
         )
         cursor.execute(f"{asked} {of_table}", (table,))
         columns = {row[0]: _column(*row[1:]) for row in cursor.fetchall()}
-        asked = "SELECT index_name, LOWER(column_name) FROM information_schema.statistics"
+        asked = "SELECT index_name, LOWER(column_name), sub_part FROM information_schema.statistics"
         cursor.execute(f"{asked} {of_table} AND non_unique = 0", (table,))
-        indexes = dict[str, set[str]]()
-        for index, column in cursor.fetchall():
-            indexes.setdefault(index, set()).add(column or "")  # of an expression it has no name
-    return TableFacts(found[0] or "", columns, [frozenset(names) for names in indexes.values()])
+        parts = defaultdict[str, list[tuple[str, int | None]]](list)
+        for index, column, beginning in cursor.fetchall():
+            parts[index].append((column or "", beginning))
+    unique = [
+        UniqueIndex(frozenset(name for name, _ in one), not any(part for _, part in one))
+        for one in parts.values()
+    ]
+    return TableFacts(found[0] or "", columns, unique)
 
 
 def _column(
@@ -79,26 +94,27 @@ def _column(
     nullable: str,
     default: str | None,
     extra: str,
+    length: int | None,
 ) -> ColumnFacts:
     generated = "generated" in extra.replace("default_generated", "")
     given = nullable == "YES" or default is not None or "auto_increment" in extra or generated
     digits = None if kind in ("float", "double") else scale if scale is not None else of_second
-    return ColumnFacts(kind, digits, collation, nullable == "YES", given, generated)
+    return ColumnFacts(kind, digits, collation, nullable == "YES", given, generated, length)
 
 
-_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
 _TIMES = ("datetime", "timestamp")
 _FITTING: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...]], ...] = (
-    ((StringType,), _TEXTS),
-    ((BinaryType,), _BYTES),
+    ((StringType,), ("varchar",)),
+    ((BinaryType,), ("varbinary",)),
     ((BooleanType, IntegralType), _WHOLE),
     ((DecimalType,), _WHOLE),
     ((TimestampType, TimestampNTZType), _TIMES),
     ((DateType,), ("date",)),
 )
-"""Of keys, which have to be found again: types of Spark's, and those of MySQL's that compare as they do."""
+"""Of keys, which have to be found again: types of Spark's, and those of MySQL's that compare as they do. CHAR drops blanks at the end, BINARY fills up with
+zeros, and TEXT and BLOB have no index of the whole.
+"""
 
 
 def unfit(found: TableFacts, sink: FlowSink, result: StructType) -> str:
@@ -123,7 +139,7 @@ def unfit(found: TableFacts, sink: FlowSink, result: StructType) -> str:
 def _unfit_keys(found: TableFacts, sink: FlowSink, result: StructType) -> str:
     kinds = {one.name: one.dataType for one in result}
     keys, listed = frozenset(key.lower() for key in sink.keys), ", ".join(sink.keys)
-    if keys not in found.unique:
+    if UniqueIndex(keys) not in found.unique:
         return f"it has no PRIMARY KEY and no UNIQUE index of exactly ({listed}), by which a row would be found again"
     for key in sink.keys:
         column = found.columns[key.lower()]
@@ -132,14 +148,14 @@ def _unfit_keys(found: TableFacts, sink: FlowSink, result: StructType) -> str:
         fitting = next((held for of, held in _FITTING if isinstance(kinds[key], of)), ())
         if column.kind not in fitting:
             return f"its key {key} is {column.kind.upper()}, which does not compare as {kinds[key].simpleString()} does"
-        if column.kind in _TEXTS and not exact(column.collation):
+        if not exact(column.collation):
             return (
                 f"its key {key} has the collation {column.collation}, to which texts are the same that are two to Spark; "
                 "utf8mb4_0900_bin tells them apart"
             )
     for index in found.unique:
-        if index != keys and index & {one.lower() for one in kinds}:
-            return f"its UNIQUE index of ({', '.join(sorted(index))}) could find another row than ({listed}) does"
+        if index != UniqueIndex(keys) and index.columns & {one.lower() for one in kinds}:
+            return f"its UNIQUE index of ({', '.join(sorted(index.columns))}) could find another row than ({listed}) does"
     return ""
 
 
@@ -152,13 +168,22 @@ def exact(collation: str | None) -> bool:
     )
 
 
-def digits(found: TableFacts, columns: Sequence[str]) -> tuple[int | None, ...]:
-    """By column, how many digits behind the point it holds, where MySQL would round off the others without a word. Pure."""
-    kept = (*_WHOLE, *_TIMES, "time")
-    return tuple(
-        one.digits if (one := found.columns[name.lower()]).kind in kept else None
-        for name in columns
-    )
+def rooms(found: TableFacts, columns: Sequence[str]) -> tuple[Room, ...]:
+    """By column, what it holds of a value, where MySQL would drop or add the rest without a word. Pure."""
+    return tuple(_room(found.columns[name.lower()]) for name in columns)
+
+
+def _room(column: ColumnFacts) -> Room:
+    kind = column.kind
+    if kind in (*_WHOLE, *_TIMES, "time"):
+        return Room(digits=column.digits)
+    if kind in ("char", "enum", "set"):
+        return Room(blanks=0)
+    if kind == "varchar":
+        return Room(blanks=column.length)
+    if kind.endswith("text"):
+        return Room(blanks=column.length, by_bytes=True)
+    return Room(filled=column.length) if kind == "binary" else Room()
 
 
 _TYPES = {

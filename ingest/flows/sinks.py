@@ -271,8 +271,8 @@ class Sinks:
         names = [name for name in rows.columns if name not in (GONE, VERSION)]
         ready = for_servers(rows.select(*map(quoted, [*names, GONE])))
         server, found = self._fitting(sink, batch.rows.schema)
-        digits = mysql_table.digits(found, names)
-        into = mysql_rows.Into(server, sink.mysql or "", tuple(names), sink.keys, digits)
+        rooms = mysql_table.rooms(found, names)
+        into = mysql_rows.Into(server, sink.mysql or "", tuple(names), sink.keys, rooms)
         kept = [0]
 
         def refused(found: Sequence[Refused]) -> None:

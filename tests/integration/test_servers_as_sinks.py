@@ -2,11 +2,15 @@
 
 import json
 from contextlib import closing
+from dataclasses import dataclass
 from unittest.mock import patch
 
 import pytest
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from ingest.flows import flow_query
+from ingest.config import connection_settings
+from ingest.config.flow_sinks import FlowSink
+from ingest.flows import flow_query, mysql_rows, mysql_server, mysql_table
 from ingest.model.errors import IngestError
 from ingest.model.failpoints import OF_FLOWS
 from tests.support.flows import OneFlow, at, dying, words
@@ -38,6 +42,42 @@ def made(spark, tmp_path, server, redis, stack):
         return OneFlow(spark, tmp_path, function, connections=connections, **settings)
 
     return flow
+
+
+@dataclass
+class Written:
+    """A table `results.t` as rows go into it, by the first of its columns."""
+
+    into: mysql_rows.Into
+
+    def write(self, *rows):
+        """What is said of those that are refused."""
+        with mysql_server.transaction(self.into.server) as cursor:
+            return [one.reason for one in mysql_rows.write(cursor, self.into, rows)]
+
+
+@pytest.fixture
+def results(stack):
+    """That database, as a flow is connected to it."""
+    mysql = stack.mysql()
+    return connection_settings.Server(kind="mysql", name="results", host="127.0.0.1", port=mysql.port, user="root", ca=None, tls=False,
+                                      password=mysql.secret("root").read_text(), database="results")  # fmt: skip
+
+
+@pytest.fixture
+def into(results):
+    """The table, of columns of these types of Spark's, if it can take such rows."""
+
+    def made(**columns):
+        sink = FlowSink(mysql="t", connection="results", keys=tuple(columns)[:1])
+        result = StructType([StructField(*one) for one in columns.items()])
+        found = mysql_table.facts(results, "t")
+        assert not mysql_table.unfit(found, sink, result)
+        names = tuple(columns)
+        rooms = mysql_table.rooms(found, names)
+        return Written(mysql_rows.Into(results, "t", names, sink.keys, rooms))
+
+    return made
 
 
 def counts(server):
@@ -146,6 +186,10 @@ def test_complete_results_replace_the_table_s(made, server):
         ("ALTER TABLE counts MODIFY word VARBINARY(8)", {}, "its key word is VARBINARY, which does not compare as string does"),
         ("ALTER TABLE counts ADD COLUMN must INT NOT NULL", {}, "its column must is NOT NULL without a DEFAULT"),
         ("ALTER TABLE counts MODIFY n FLOAT", {}, "FLOAT, which holds 7 digits of bigint"),
+        ("ALTER TABLE counts MODIFY word VARCHAR(80) COLLATE utf8mb4_0900_bin, DROP PRIMARY KEY, ADD PRIMARY KEY (word(3))", {}, r"no UNIQUE index of exactly \(word\)"),
+        ("ALTER TABLE counts MODIFY word TEXT COLLATE utf8mb4_0900_bin NOT NULL, DROP PRIMARY KEY, ADD UNIQUE (word(99))", {}, r"no UNIQUE index of exactly \(word\)"),
+        ("ALTER TABLE counts ADD UNIQUE (word(3))", {}, r"its UNIQUE index of \(word\) could find another row"),
+        ("ALTER TABLE counts MODIFY word CHAR(8) COLLATE utf8mb4_0900_bin", {}, "its key word is CHAR, which does not compare as string does"),
         ("DO 0", {"keys": ["WORD"]}, "brings no column WORD"),
         ("ALTER TABLE counts DROP PRIMARY KEY, MODIFY word VARCHAR(8) COLLATE utf8mb4_0900_bin, ADD UNIQUE (word)", {}, "its key word may be NULL"),
     ],
@@ -227,6 +271,27 @@ def test_what_mysql_would_round_off_or_take_for_a_lost_connection_is_refused_too
     assert sorted(one.partition(" ")[0] for one in reasons) == ["at", "it", "price", "whole"], (
         reasons
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "bent", "whole", "why"),
+    [
+        ("VARCHAR(3)", "ab  ", "ab ", "ends with blanks beyond the 3 that its column holds"),
+        ("CHAR(3)", "ab ", "ab", "ends with a blank, and its column drops those"),
+        ("ENUM('ab')", "ab ", "ab", "ends with a blank, and its column drops those"),
+        ("TINYTEXT", "é" * 127 + "  ", "é" * 127 + " ", "ends with blanks beyond the 255 that its column holds"),
+        ("BINARY(4)", b"ab", b"abcd", "has 2 bytes, and its column fills them up to 4"),
+    ],
+)  # fmt: skip
+def test_no_blank_is_dropped_at_the_end_of_a_value_and_no_zero_is_added(
+    server, into, kind, bent, whole, why
+):
+    server.database("results")
+    server.sql(f"CREATE TABLE results.t (id INT PRIMARY KEY, v {kind})")
+    of = BinaryType() if isinstance(bent, bytes) else StringType()
+    written = into(id=IntegerType(), v=of)
+    assert written.write((1, bent, False), (2, whole, False)) == [f"v {why}"]
+    assert server.sql("SELECT * FROM results.t") == [(2, whole)]
 
 
 def test_a_first_start_that_failed_is_followed_by_one_that_does_not(made, server):

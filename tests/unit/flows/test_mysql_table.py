@@ -1,0 +1,54 @@
+"""Which table of MySQL can take a flow's result: none that would bend a value, or find another row than the keys do."""
+
+from dataclasses import replace
+
+import pytest
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ingest.config.flow_sinks import FlowSink
+from ingest.flows.mysql_table import ColumnFacts, TableFacts, UniqueIndex, unfit
+
+EXACT = "utf8mb4_0900_bin"
+SINK = FlowSink(mysql="t", connection="results", keys=("k",))
+OF_KEYS = UniqueIndex(frozenset({"k"}))
+KEY = ColumnFacts("int", nullable=False, given=False)
+
+
+def result(key, value=None):
+    return StructType([StructField("k", key), StructField("v", value or IntegerType())])
+
+
+def table(key=KEY, value=None, *unique, **more):
+    columns = {"k": key, "v": value or ColumnFacts("int"), **more}
+    return TableFacts("InnoDB", columns, [OF_KEYS, *unique])
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "fits"),
+    [
+        ("varchar", StringType(), True),
+        ("char", StringType(), False),
+        ("text", StringType(), False),
+        ("varbinary", BinaryType(), True),
+        ("binary", BinaryType(), False),
+        ("blob", BinaryType(), False),
+    ],
+)
+def test_a_key_is_of_a_kind_that_keeps_it_as_it_is(kind, of, fits):
+    key = replace(KEY, kind=kind, collation=EXACT if isinstance(of, StringType) else None)
+    why = unfit(table(key), SINK, result(of))
+    assert bool(why) != fits, why
+
+
+def test_an_index_of_how_a_key_begins_is_none_of_the_key():
+    beginning = UniqueIndex(frozenset({"k"}), whole=False)
+    found = replace(table(), unique=[beginning])
+    assert "no UNIQUE index of exactly (k)" in unfit(found, SINK, result(IntegerType()))
+    beside = table(KEY, None, beginning)
+    assert "its UNIQUE index of (k) could find" in unfit(beside, SINK, result(IntegerType()))
