@@ -31,7 +31,8 @@ from ingest.model.names import quoted
 @dataclass(frozen=True)
 class ColumnFacts:
     """``kind``: MySQL's `data_type`; ``digits``: behind the point that it holds, of a number or of seconds; None where that says nothing; ``collation``: of
-    a text; ``nullable``; ``given``: whether nobody has to bring it; ``generated``: nobody may; ``length``: of a text in characters, or of TEXT and BLOB in bytes.
+    a text; ``nullable``; ``given``: whether nobody has to bring it; ``generated``: nobody may; ``length``: of a text in characters, or of TEXT and BLOB in bytes;
+    ``alone``: whether it is like no other row's, to a UNIQUE index, where nobody brings it: a number of its own, or NULL.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class ColumnFacts:
     given: bool = True
     generated: bool = False
     length: int | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,10 @@ def _column(
     generated = "generated" in extra.replace("default_generated", "")
     given = nullable == "YES" or default is not None or "auto_increment" in extra or generated
     digits = None if kind in ("float", "double") else scale if scale is not None else of_second
-    return ColumnFacts(kind, digits, collation, nullable == "YES", given, generated, length)
+    # A nullable one that nobody brings is NULL, unless MySQL itself puts something there.
+    null = nullable == "YES" and default is None and not generated and "on update" not in extra
+    alone = "auto_increment" in extra or null
+    return ColumnFacts(kind, digits, collation, nullable == "YES", given, generated, length, alone)
 
 
 _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal")
@@ -153,10 +158,19 @@ def _unfit_keys(found: TableFacts, sink: FlowSink, result: StructType) -> str:
                 f"its key {key} has the collation {column.collation}, to which texts are the same that are two to Spark; "
                 "utf8mb4_0900_bin tells them apart"
             )
+    brought = frozenset(one.lower() for one in kinds)
     for index in found.unique:
-        if index != UniqueIndex(keys) and index.columns & {one.lower() for one in kinds}:
-            return f"its UNIQUE index of ({', '.join(sorted(index.columns))}) could find another row than ({listed}) does"
+        if index != UniqueIndex(keys) and not _finds_none(found, index, brought):
+            of = ", ".join(sorted(name or "an expression" for name in index.columns))
+            return f"its UNIQUE index of ({of}) could find another row than ({listed}) does"
     return ""
+
+
+def _finds_none(found: TableFacts, index: UniqueIndex, brought: frozenset[str]) -> bool:
+    """Whether a row of the result is like none that is there, to an index: it brings nothing of it, and MySQL something of the row's own."""
+    if "" in index.columns or index.columns & brought:
+        return False
+    return any(found.columns[name].alone for name in index.columns)
 
 
 def exact(collation: str | None) -> bool:

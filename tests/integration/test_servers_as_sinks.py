@@ -190,6 +190,8 @@ def test_complete_results_replace_the_table_s(made, server):
         ("ALTER TABLE counts MODIFY word TEXT COLLATE utf8mb4_0900_bin NOT NULL, DROP PRIMARY KEY, ADD UNIQUE (word(99))", {}, r"no UNIQUE index of exactly \(word\)"),
         ("ALTER TABLE counts ADD UNIQUE (word(3))", {}, r"its UNIQUE index of \(word\) could find another row"),
         ("ALTER TABLE counts MODIFY word CHAR(8) COLLATE utf8mb4_0900_bin", {}, "its key word is CHAR, which does not compare as string does"),
+        ("ALTER TABLE counts ADD UNIQUE ((n + 1))", {}, r"its UNIQUE index of \(an expression\) could find another row"),
+        ("ALTER TABLE counts ADD COLUMN one INT NOT NULL DEFAULT 1, ADD UNIQUE (one)", {}, r"its UNIQUE index of \(one\) could find another row"),
         ("DO 0", {"keys": ["WORD"]}, "brings no column WORD"),
         ("ALTER TABLE counts DROP PRIMARY KEY, MODIFY word VARCHAR(8) COLLATE utf8mb4_0900_bin, ADD UNIQUE (word)", {}, "its key word may be NULL"),
     ],

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
 )
 
 from ingest.config.flow_sinks import FlowSink
-from ingest.flows.mysql_table import ColumnFacts, TableFacts, UniqueIndex, unfit
+from ingest.flows.mysql_table import ColumnFacts, TableFacts, UniqueIndex, _column, unfit
 
 EXACT = "utf8mb4_0900_bin"
 SINK = FlowSink(mysql="t", connection="results", keys=("k",))
@@ -52,3 +52,41 @@ def test_an_index_of_how_a_key_begins_is_none_of_the_key():
     assert "no UNIQUE index of exactly (k)" in unfit(found, SINK, result(IntegerType()))
     beside = table(KEY, None, beginning)
     assert "its UNIQUE index of (k) could find" in unfit(beside, SINK, result(IntegerType()))
+
+
+OWN = {"one": ColumnFacts("int", alone=True), "same": ColumnFacts("int")}
+
+
+@pytest.mark.parametrize(
+    ("of", "fits"),
+    [
+        ({"one"}, True),
+        ({"one", "same"}, True),
+        ({"same"}, False),
+        ({"one", "v"}, False),
+        ({""}, False),
+        ({"one", ""}, False),
+    ],
+)
+def test_another_index_is_of_nothing_that_the_result_brings_and_of_something_that_is_each_row_s_own(
+    of, fits
+):
+    why = unfit(table(KEY, None, UniqueIndex(frozenset(of)), **OWN), SINK, result(IntegerType()))
+    assert bool(why) != fits, why
+    assert not why or "could find another row than (k) does" in why
+
+
+@pytest.mark.parametrize(
+    ("extra", "default", "nullable", "alone"),
+    [
+        ("auto_increment", None, "NO", True),
+        ("", None, "YES", True),
+        ("", "1", "YES", False),
+        ("virtual generated", None, "YES", False),
+        ("on update current_timestamp", None, "YES", False),
+        ("default_generated", "uuid()", "NO", False),
+    ],
+)
+def test_a_column_is_each_row_s_own_where_it_is_counted_or_null(extra, default, nullable, alone):
+    column = _column("int", 0, None, None, nullable, default, extra, None)
+    assert column.alone == alone
