@@ -15,6 +15,7 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
+    LongType,
     StringType,
     StructType,
     TimestampNTZType,
@@ -121,6 +122,12 @@ _FITTING: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...]], ...] = (
 zeros, and TEXT and BLOB have no index of the whole.
 """
 
+_EXACT = 15
+"""Decimal digits that a DOUBLE gives back as they were."""
+
+_AS_TEXT = 24
+"""Characters of the longest DOUBLE; into fewer, MySQL writes fewer digits."""
+
 
 def unfit(found: TableFacts, sink: FlowSink, result: StructType) -> str:
     """Why a table cannot take such a result; empty where it can. Pure."""
@@ -136,9 +143,25 @@ def unfit(found: TableFacts, sink: FlowSink, result: StructType) -> str:
     if found.engine.lower() != "innodb":
         return f"its engine is {found.engine}, which knows no transactions"
     for name, one in names.items():
-        if found.columns[name].kind == "float" and not isinstance(one.dataType, FloatType):
-            return f"its column {one.name} is FLOAT, which holds 7 digits of {one.dataType.simpleString()}"
+        if held := _held(column := found.columns[name], one.dataType):
+            return f"its column {one.name} is {column.kind.upper()}, which holds {held} of {one.dataType.simpleString()}"
     return _unfit_keys(found, sink, result) if sink.keys else ""
+
+
+def _held(column: ColumnFacts, of: DataType) -> str:
+    """All that is kept of a type of Spark's where MySQL drops the rest without a word; empty where it does not."""
+    kind = column.kind
+    if kind == "float" and not isinstance(of, FloatType):
+        return "7 digits"
+    long = isinstance(of, LongType) or (isinstance(of, DecimalType) and of.precision > _EXACT)
+    if kind == "double" and long:
+        return f"{_EXACT} digits"
+    if kind in ("date", "time") and isinstance(of, (TimestampType, TimestampNTZType)):
+        return f"the {kind} alone"
+    number = isinstance(of, (DoubleType, FloatType))
+    if kind in ("char", "varchar") and number and (column.length or 0) < _AS_TEXT:
+        return f"{column.length} characters"
+    return ""
 
 
 def _unfit_keys(found: TableFacts, sink: FlowSink, result: StructType) -> str:

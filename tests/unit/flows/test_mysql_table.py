@@ -5,10 +5,17 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.types import (
     BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
+    LongType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from ingest.config.flow_sinks import FlowSink
@@ -90,3 +97,23 @@ def test_another_index_is_of_nothing_that_the_result_brings_and_of_something_tha
 def test_a_column_is_each_row_s_own_where_it_is_counted_or_null(extra, default, nullable, alone):
     column = _column("int", 0, None, None, nullable, default, extra, None)
     assert column.alone == alone
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "held"),
+    [
+        ("float", IntegerType(), "7 digits of int"),
+        ("float", FloatType(), ""),
+        ("double", IntegerType(), ""),
+        ("double", LongType(), "15 digits of bigint"),
+        ("double", DecimalType(15, 2), ""),
+        ("double", DecimalType(16, 2), "15 digits of decimal(16,2)"),
+        ("date", DateType(), ""),
+        ("date", TimestampType(), "the date alone of timestamp"),
+        ("time", TimestampNTZType(), "the time alone of timestamp_ntz"),
+        ("varchar", DoubleType(), "23 characters of double"),
+    ],
+)
+def test_a_column_holds_all_that_a_type_has(kind, of, held):
+    why = unfit(table(KEY, ColumnFacts(kind, length=23)), SINK, result(IntegerType(), of))
+    assert why == (f"its column v is {kind.upper()}, which holds {held}" if held else "")
