@@ -23,6 +23,9 @@ from ingest.model.names import quoted
 CHUNK = 1000
 """Rows of one statement."""
 
+_STATEMENT = 1_000_000
+"""Bytes of one, where it is of several rows: MySQL's own default of `max_allowed_packet` was little more once."""
+
 _OF_THE_ROW = frozenset((
     1048, 1062, 1264, 1265, 1292, 1366, 1406, 1411, 1416, 1426,
     1451, 1452, 1644, 1690, 3140, 3141, 3156, 3819, 3903, 4025,
@@ -57,17 +60,16 @@ class Into:
     rooms: tuple[Room, ...]
 
     @property
-    def put(self) -> str:
-        """The statement for a row that is."""
-        names = ", ".join(map(_name, self.columns))
-        marks = ", ".join(["%s"] * len(self.columns))
-        said = f"INSERT INTO {_name(self.table)} ({names}) VALUES ({marks})"
+    def put(self) -> tuple[str, str]:
+        """What stands before and behind the rows in a statement that writes them."""
+        before = (
+            f"INSERT INTO {quoted(self.table)} ({', '.join(map(quoted, self.columns))}) VALUES "
+        )
         if not self.keys:
-            return said
+            return before, ""
         others = [name for name in self.columns if name not in self.keys] or self.keys[:1]
-        # PyMySQL makes one statement of many rows, and takes what stands behind VALUES as it is.
         changed = ", ".join(f"{quoted(name)} = VALUES({quoted(name)})" for name in others)
-        return f"{said} ON DUPLICATE KEY UPDATE {changed}"
+        return before, f" ON DUPLICATE KEY UPDATE {changed}"
 
     @property
     def remove(self) -> str:
@@ -97,9 +99,9 @@ def write(cursor: Cursor, into: Into, rows: Iterable[Sequence[Any]]) -> list[Ref
                 refused.append(Refused(as_json(into.columns, row), why))
             else:
                 fitting.append(row)
-        if _sent(cursor, into, fitting) is not None:
+        if _sent(cursor, into, fitting, most) is not None:
             for row in fitting:
-                its_own = _sent(cursor, into, [row])
+                its_own = _sent(cursor, into, [row], most)
                 if its_own is not None:
                     refused.append(Refused(as_json(into.columns, row), its_own))
         refuse_too_many(into.table, refused)
@@ -152,14 +154,14 @@ def _behind_point(value: Any) -> int:
     return len(found[1]) if found else 0
 
 
-def _sent(cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]]) -> str | None:
+def _sent(cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]], most: int) -> str | None:
     """All of them, or none and why."""
     cursor.execute("SAVEPOINT rows_before")
     try:
         if gone := [into.of_keys(row) for row in rows if row[-1]]:
             cursor.executemany(into.remove, gone)
-        if put := [tuple(row[:-1]) for row in rows if not row[-1]]:
-            cursor.executemany(into.put, put)
+        for statement in _statements(cursor, into, [row[:-1] for row in rows if not row[-1]], most):
+            cursor.execute(statement)
     except (pymysql.MySQLError, TypeError, UnicodeError) as failure:
         why = _of_the_row(failure)
         if why is None:
@@ -167,6 +169,26 @@ def _sent(cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]]) -> str | No
         cursor.execute("ROLLBACK TO SAVEPOINT rows_before")
         return why
     return None
+
+
+def _statements(
+    cursor: Cursor, into: Into, rows: Sequence[Sequence[Any]], most: int
+) -> Iterator[str]:
+    """That write these rows, each of as many as are not too large together. The client puts values alone in: its marks begin with `%`, and so may a name."""
+    before, behind = into.put
+    marks = f"({', '.join(['%s'] * len(into.columns))})"
+    room = min(most, _STATEMENT) - _size(before) - _size(behind)
+    said, left = list[str](), room
+    for row in rows:
+        values = cursor.mogrify(marks, tuple(row))
+        size = _size(values) + 1
+        if said and size > left:
+            yield before + ",".join(said) + behind
+            said, left = [], room
+        said.append(values)
+        left -= size
+    if said:
+        yield before + ",".join(said) + behind
 
 
 def _of_the_row(failure: Exception) -> str | None:

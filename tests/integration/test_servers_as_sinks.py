@@ -299,6 +299,36 @@ def test_no_blank_is_dropped_at_the_end_of_a_value_and_no_zero_is_added(
     assert server.sql("SELECT * FROM results.t") == [(2, whole)]
 
 
+def test_names_with_marks_of_the_client_s_own_are_names_like_others(server, results):
+    names = ("k%s", "%v", "values (")
+    server.database("results")
+    server.sql("CREATE TABLE results.`100%` (`k%s` INT PRIMARY KEY, `%v` TEXT, `values (` TEXT)")
+    into = mysql_rows.Into(results, "100%", names, ("k%s",), (mysql_rows.Room(),) * 3)
+    for rows in (
+        [(1, "a %s", "x", False), (2, "b", None, False)],
+        [(1, "c", "%", False), (2, "", "", True)],
+    ):
+        assert Written(into).write(*rows) == []
+    assert server.sql("SELECT * FROM results.`100%`") == [(1, "c", "%")]
+
+
+def test_rows_that_are_large_together_go_in_several_statements(server, results):
+    server.database("results")
+    server.sql("CREATE TABLE results.t (id INT PRIMARY KEY, v MEDIUMTEXT, b MEDIUMBLOB)")
+    room = mysql_rows.Room()
+    into = mysql_rows.Into(results, "t", ("id", "v", "b"), ("id",), (room, room, room))
+    rows = [(n, "'é" * 100_000, bytes(range(256)) * 500, False) for n in range(9)]
+    said = []
+    with mysql_server.transaction(results) as cursor:
+        query = cursor._query
+        with patch.object(cursor, "_query", lambda text: said.append(text) or query(text)):
+            assert mysql_rows.write(cursor, into, rows) == []
+    sizes = [len(one if isinstance(one, (bytes, bytearray)) else one.encode()) for one in said]
+    assert max(sizes) < 1_100_000, sizes
+    assert sum(size > 500_000 for size in sizes) in range(4, 10), sizes
+    assert server.sql("SELECT COUNT(*), SUM(v = REPEAT('\\'é', 100000)), SUM(LENGTH(b)) FROM results.t") == [(9, 9, 9 * 128_000)]  # fmt: skip
+
+
 def test_a_first_start_that_failed_is_followed_by_one_that_does_not(made, server):
     flow = made(COUNTED, mode="update", sinks=[RESULTS, {**RESULTS, "mysql": "more"}])
     flow.put(words((at(1), "cat")))
