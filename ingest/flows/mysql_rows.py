@@ -27,11 +27,11 @@ _STATEMENT = 1_000_000
 """Bytes of one, where it is of several rows: MySQL's own default of `max_allowed_packet` was little more once."""
 
 _OF_THE_ROW = frozenset((
-    1048, 1062, 1264, 1265, 1292, 1366, 1406, 1411, 1416, 1426,
-    1451, 1452, 1644, 1690, 3140, 3141, 3156, 3819, 3903, 4025,
+    1048, 1062, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1416, 1426, 1451, 1452,
+    1525, 1526, 1644, 1690, 3140, 3141, 3156, 3157, 3819, 3903, 4025,
 ))  # fmt: skip
-"""MySQL's numbers of what is wrong with a row and not with all of them: NULL, a key that is there, out of range, cut, no such number, date, or JSON; a foreign
-key, a trigger's own words, a CHECK.
+"""MySQL's numbers of what is wrong with a row and not with all of them: NULL, a key that is there, out of range, cut, a division by zero, no such number, date,
+partition, or JSON; a foreign key, a trigger's own words, a CHECK.
 """
 
 
@@ -113,15 +113,38 @@ _FRACTION = re.compile(r"\.(\d*[1-9])0*$")
 
 def misfit(into: Into, row: Sequence[Any], most: int) -> str:
     """Why a row cannot be written as it is, as far as MySQL would not say so: it would round, cut or fill up, or takes it for lost. ``most``: bytes of a statement. Pure."""
+    if _is_too_large(into, row, most):
+        return f"it is too large for max_allowed_packet ({most:,} bytes)"
     if row[-1]:
         return ""
-    sizes = (len(value) for value in row if isinstance(value, (str, bytes, bytearray)))
-    if sum(sizes) * 2 > most:
-        return f"it is too large for max_allowed_packet ({most:,} bytes)"
     for name, value, room in zip(into.columns, row, into.rooms, strict=False):
         if why := _bent(value, room):
             return f"{name} {why}"
     return ""
+
+
+_ESCAPED = "\0\n\r\x1a\"'\\"
+
+
+_OF_A_VALUE = 64
+"""Bytes of a number at most, and of what stands around a text."""
+
+
+def _is_too_large(into: Into, row: Sequence[Any], most: int) -> bool:
+    values = into.of_keys(row) if row[-1] else row[:-1]
+    large = [value for value in values if isinstance(value, (str, bytes, bytearray))]
+    # A character has four bytes at most, of which each may be escaped: so hardly a row is counted.
+    if sum(map(len, large)) * 8 < most // 2:
+        return False
+    beside = sum(map(_size, into.put)) + _OF_A_VALUE * len(values)
+    return sum(map(_sent_size, large)) + beside > most
+
+
+def _sent_size(value: str | bytes | bytearray) -> int:
+    """In a statement, where bytes are written as two each, or escaped as texts are."""
+    if isinstance(value, str):
+        return _size(value) + sum(map(value.count, _ESCAPED))
+    return 2 * len(value)
 
 
 def _bent(value: Any, room: Room) -> str:

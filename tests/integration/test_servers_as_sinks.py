@@ -264,14 +264,14 @@ def test_what_mysql_would_round_off_or_take_for_a_lost_connection_is_refused_too
     )
     rows = """SELECT CAST(word AS INT) id, CASE word WHEN '1' THEN 1.005 ELSE 1.500 END price,
       at + CASE word WHEN '2' THEN INTERVAL '0.0001' SECOND ELSE INTERVAL '0.001' SECOND END at,
-      CASE word WHEN '3' THEN 1.5D ELSE 2D END whole, repeat('x', CASE word WHEN '4' THEN 40000000 ELSE 3 END) text FROM words"""
+      CASE word WHEN '3' THEN 1.5D ELSE 2D END whole, repeat('"', CASE word WHEN '4' THEN 40000000 ELSE 3 END) text FROM words"""
     flow = made(rows, sinks=[{**RESULTS, "mysql": "bent", "keys": ["id"]}])
     flow.put(words(*[(at(1), str(n)) for n in range(1, 6)]))
     flow.run()
     held = server.sql(
         "SELECT id, CAST(price AS CHAR), CAST(at AS CHAR), whole, text FROM results.bent"
     )
-    assert held == [(5, "1.50", "2026-01-01 12:01:00.001", 2, "xxx")]
+    assert held == [(5, "1.50", "2026-01-01 12:01:00.001", 2, '"""')]
     reasons = [row.reason for row in spark.read.format("delta").load(flow.kept.refused).collect()]
     assert sorted(one.partition(" ")[0] for one in reasons) == ["at", "it", "price", "whole"], (
         reasons
@@ -297,6 +297,37 @@ def test_no_blank_is_dropped_at_the_end_of_a_value_and_no_zero_is_added(
     written = into(id=IntegerType(), v=of)
     assert written.write((1, bent, False), (2, whole, False)) == [f"v {why}"]
     assert server.sql("SELECT * FROM results.t") == [(2, whole)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "row", "number"),
+    [
+        ("(k INT PRIMARY KEY, v INT) PARTITION BY RANGE (k) (PARTITION p VALUES LESS THAN (9))", (9, 9, False), 1526),
+        ("(k INT PRIMARY KEY, v JSON)", (9, "[" * 101 + "]" * 101, False), 3157),
+        ("(k INT PRIMARY KEY, v INT, g INT AS (k / v) STORED)", (9, 0, False), 1365),
+        ("(k DATETIME(6) PRIMARY KEY, v INT)", ("+10000-01-01 00:00:00", None, True), 1292),
+    ],
+)  # fmt: skip
+def test_one_row_that_mysql_cannot_take_holds_no_others(server, results, ddl, row, number):
+    server.database("results")
+    server.sql(f"CREATE TABLE results.t {ddl}")
+    rooms = (mysql_rows.Room(),) * 2
+    written = Written(mysql_rows.Into(results, "t", ("k", "v"), ("k",), rooms))
+    other = ("2026-01-01" if row[-1] else 1, "1", False)
+    (why,) = written.write(other, row)
+    assert why.startswith(f"{number}: ")
+    assert server.sql("SELECT COUNT(*) FROM results.t") == [(1,)]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_row_is_as_large_as_it_is_sent(server, results, gone):
+    server.database("results")
+    server.sql("CREATE TABLE results.t (k LONGTEXT, v INT)")
+    (most,) = server.sql("SELECT @@global.max_allowed_packet")[0]
+    into = mysql_rows.Into(results, "t", ("k", "v"), ("k",), (mysql_rows.Room(),) * 2)
+    large, fitting = "😀" * (most // 4), "é" * (most // 2 - 200)
+    (why,) = Written(into).write((large, 1, gone), (fitting, 1, gone))
+    assert why == f"it is too large for max_allowed_packet ({most:,} bytes)"
 
 
 def test_names_with_marks_of_the_client_s_own_are_names_like_others(server, results):
