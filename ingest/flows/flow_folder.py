@@ -63,7 +63,8 @@ class FlowFolder:
             return None
         said = json.loads(text)
         fingerprint, tables = Fingerprint.from_json(said["fingerprint"]), tuple(said["tables"])
-        return FlowRecord(said["generation"], said["checkpoint"], fingerprint, tables)
+        epochs = tuple((sink, int(epoch)) for sink, epoch in said.get("epochs", {}).items())
+        return FlowRecord(said["generation"], said["checkpoint"], fingerprint, tables, epochs)
 
     def generations(self) -> int:
         """The highest number of a checkpoint that is there, whether there is a record or not; 0 for none."""
@@ -136,6 +137,7 @@ class FlowFolder:
             "checkpoint": record.checkpoint_id,
             "fingerprint": record.fingerprint.as_json(),
             "tables": record.tables,
+            "epochs": dict(record.epochs),
         }
         self.files.write(_RECORD, json.dumps(said, indent=1))
 

@@ -200,15 +200,19 @@ class FlowQuery:
             raise refused(name, found.cannot)
         if found.cannot:
             self.say(f"flow {name}: {found.cannot}; it begins again")
-            record = FlowRecord.first(now, max(old, before.generation if before else 0))
+            generations = max(old, before.generation if before else 0)
+            record = FlowRecord.first(now, generations, before.epochs if before else ())
         elif found.changed:
             self.say(f"flow {name}: {found.changed}")
-        sinks = self._sinks(record)
+        sinks, epochs = self._sinks(record), dict(record.epochs)
         for sink in self.flow.sinks:
             had = record != before and (bool(old) if before is None else sink.name in before.tables)
-            sinks.make(sink, self.session, columns, had=had)
+            epoch = sinks.make(sink, self.session, columns, had=had)
+            if epoch is not None:
+                epochs[sink.name] = epoch
         wanted = [one for one in self.flow.sinks if one.holds_its_place]
-        record = replace(record, tables=tuple(one.name for one in wanted))
+        tables = tuple(one.name for one in wanted)
+        record = replace(record, tables=tables, epochs=tuple(sorted(epochs.items())))
         if record != before:
             self.folder.keep(record)
         return record

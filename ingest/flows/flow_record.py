@@ -13,22 +13,30 @@ from ingest.flows.continuity import Fingerprint
 @dataclass(frozen=True)
 class FlowRecord:
     """``generation``: how often the flow has begun, from 1: each has a checkpoint of its own, and an id that its commits carry.
-    ``tables``: names of the sinks that were begun, of those that note how far they are: Delta tables, and MySQL's.
+    ``tables``: names of the sinks that were begun, of those that note how far they are: Delta tables, and MySQL's; ``epochs``: by name, what each of Redis'
+    had begun with last (``redis_sink.begin``), since Redis may lose it; none where an earlier ``ingest`` has not kept it.
     """
 
     generation: int
     checkpoint_id: str
     fingerprint: Fingerprint
     tables: tuple[str, ...] = ()
+    epochs: tuple[tuple[str, int], ...] = ()
+
+    def epoch(self, sink: str) -> int:
+        """Of one of Redis; 0 where it is not known."""
+        return dict(self.epochs).get(sink, 0)
 
     def going_on(self, fingerprint: Fingerprint) -> FlowRecord:
         """The same checkpoint, of a flow that was changed."""
         return replace(self, fingerprint=fingerprint)
 
     @classmethod
-    def first(cls, fingerprint: Fingerprint, before: int = 0) -> FlowRecord:
-        """Of a flow that begins, behind so many generations."""
-        return cls(before + 1, _id(), fingerprint)
+    def first(
+        cls, fingerprint: Fingerprint, before: int = 0, epochs: tuple[tuple[str, int], ...] = ()
+    ) -> FlowRecord:
+        """Of a flow that begins, behind so many generations. ``epochs``: of theirs."""
+        return cls(before + 1, _id(), fingerprint, epochs=epochs)
 
 
 def _id() -> str:

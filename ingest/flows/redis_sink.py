@@ -69,20 +69,37 @@ OWNERS = "ingest:flow:"
 """What the keys begin with that say how versions are made, and how often that has changed."""
 
 _EPOCH = """
-if redis.call('HGET', KEYS[1], 'versions') ~= ARGV[1] then
-  redis.call('HSET', KEYS[1], 'versions', ARGV[1])
-  redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-end
-return redis.call('HGET', KEYS[1], 'epoch')
+local epoch = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '0')
+local known = tonumber(ARGV[2])
+local own = redis.call('HGET', KEYS[1], 'versions') == ARGV[1]
+if own and epoch > 0 and epoch >= known then return epoch end
+if not own and epoch > known and ARGV[3] == '1' then return 0 end
+epoch = math.max(epoch, known) + 1
+redis.call('HSET', KEYS[1], 'versions', ARGV[1], 'epoch', epoch)
+return epoch
+"""
+"""Of an owner; how its versions are made, the number that is known, and whether its flow runs already. A number below the known one is no other
+flow's: it was lost, as with a key that is evicted, or with all that Redis has held since its last dump. What was written under the known one
+may still be there, so that it goes on above it.
 """
 
 
-def begin(server: Server, owner: str, versions: str) -> int:
+def begin(server: Server, owner: str, versions: str, known: int = 0) -> int:
     """How often versions of a sink were made in another way, from 1: it leads each version, so that those of now are newer than those of before. ``versions``: how
-    they are made from now on.
+    they are made from now on; ``known``: what it said last, 0 where that is not known.
     """
+    return _epoch(server, owner, versions, known, runs=False)
+
+
+def epoch(server: Server, owner: str, versions: str, known: int) -> int:
+    """The same, for a flow that runs: of one that another has followed it is 0, so whoever wakes up brings nothing back."""
+    return _epoch(server, owner, versions, known, runs=True)
+
+
+def _epoch(server: Server, owner: str, versions: str, known: int, *, runs: bool) -> int:
     with answered(server):
-        return int(str(client(server).eval(_EPOCH, 1, owner, versions)))
+        said = client(server).eval(_EPOCH, 1, owner, versions, str(known), "1" if runs else "0")
+        return int(str(said))
 
 
 @contextmanager
@@ -96,15 +113,6 @@ def answered(server: Server) -> Iterator[None]:
         raise away(server, str(failure)) from None
     except redis.ResponseError as failure:
         raise refuses(server, str(failure)) from None
-
-
-def epoch(server: Server, owner: str, versions: str) -> int:
-    """The same, for a flow that runs: of one that another has followed it is that of before, so whoever wakes up brings nothing back."""
-    with answered(server):
-        said, number = client(server).hmget(owner, ["versions", "epoch"])
-    if said is None or number is None:
-        return begin(server, owner, versions)
-    return int(str(number)) if said == versions else 0
 
 
 _open: dict[tuple[int, Server], redis.Redis] = {}

@@ -166,8 +166,10 @@ class Sinks:
 
     def make(
         self, sink: FlowSink, session: SparkSession, columns: StructType, *, had: bool
-    ) -> None:
-        """What a sink needs before its first batch. ``had``: an earlier generation of the flow wrote to it. Raises :class:`IngestError` where it cannot be had."""
+    ) -> int | None:
+        """What a sink needs before its first batch. ``had``: an earlier generation of the flow wrote to it. Returns what a sink of Redis begins with
+        (``redis_sink.begin``). Raises :class:`IngestError` where it cannot be had.
+        """
         lacking = [key for key in sink.keys if key not in columns.names]
         if lacking and not sink.delta:
             raise sink_refusals.no_key(self.flow, sink, lacking, columns.names)
@@ -176,7 +178,8 @@ class Sinks:
         elif sink.mysql:
             self._make_mysql(sink, columns, had=had)
         elif sink.redis:
-            redis_sink.begin(self._server(sink), self._owner_of(sink), self._versions_of(sink))
+            return redis_sink.begin(*self._versions_of(sink))
+        return None
 
     def _make_delta(self, sink: FlowSink, session: SparkSession, columns: StructType) -> None:
         table = SparkTable(session, self.path(sink))
@@ -190,12 +193,11 @@ class Sinks:
         builder.execute()
         table.make_lasting(0)
 
-    def _owner_of(self, sink: FlowSink) -> str:
-        return f"{redis_sink.OWNERS}{self._owner}/{sink.redis}"
-
-    def _versions_of(self, sink: FlowSink) -> str:
-        """What a key's versions are told by: they begin anew where that is another one."""
-        return f"by {sink.version}" if sink.version else f"by batch of {self.record.checkpoint_id}"
+    def _versions_of(self, sink: FlowSink) -> tuple[Server, str, str, int]:
+        """Where it is kept what a key's versions are told by, what that is, and how often it has changed: they begin anew where it is another one."""
+        told_by = sink.version or f"batch of {self.record.checkpoint_id}"
+        owner = f"{redis_sink.OWNERS}{self._owner}/{sink.redis}"
+        return self._server(sink), owner, f"by {told_by}", self.record.epoch(sink.name)
 
     def _make_mysql(self, sink: FlowSink, columns: StructType, *, had: bool) -> None:
         server, _ = self._fitting(sink, columns)
@@ -296,8 +298,7 @@ class Sinks:
 
     def _redis(self, sink: FlowSink, batch: Batch) -> int:
         rows = self._of_each_key(sink, batch)
-        server = self._server(sink)
-        epoch = redis_sink.epoch(server, self._owner_of(sink), self._versions_of(sink))
+        server, epoch = self._server(sink), redis_sink.epoch(*self._versions_of(sink))
         version = F.col(VERSION) if VERSION in rows.columns else F.lit(f"{batch.number:020d}")
         rows = rows.withColumn(VERSION, F.concat(F.lit(f"{epoch:06d}"), version))
         names = [name for name in rows.columns if name not in (GONE, VERSION)]

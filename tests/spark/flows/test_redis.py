@@ -97,3 +97,71 @@ def test_versions_that_are_made_in_another_way_are_newer_than_those_of_before(
     flow.run()
     with closing(redis.client()) as client:
         assert json.loads(client.hget("w:cat", "row")) == {"word": "cat", "is": "now"}
+
+
+@pytest.fixture
+def begun_again(spark, tmp_path, redis):
+    """A flow whose versions are made in another way than at first, and a client; what is written in it is `now` from then on."""
+    with closing(redis.client()) as client:
+        client.flushall()
+        connections = {"cache": {"url": redis.url, "password": {"file": str(redis.secret)}}}
+        sink = {"redis": "w", "connection": "cache", "keys": ["word"]}
+        first = [{**sink, "version": "at"}]
+        flow = OneFlow(spark, tmp_path, TOLD, sinks=first, connections=connections)
+        flow.put(words((at(1), "cat")))
+        flow.run()
+        (owner,) = client.keys("ingest:flow:*")
+        before = client.hgetall(owner)
+        flow.change(TOLD, sinks=[sink])
+        flow.put(words((at(2), "cat")))
+        flow.run()
+        assert client.hget(owner, "epoch") == "2"
+        yield flow, client, owner, before
+
+
+TOLD = "SELECT word, at FROM words"
+
+
+def told(client):
+    return json.loads(client.hget("w:cat", "row"))["at"][11:16]
+
+
+def test_what_redis_has_lost_of_a_flow_does_not_have_it_pass_over_all_that_comes(begun_again):
+    flow, client, owner, before = begun_again
+
+    def lost():
+        client.delete(owner)
+
+    def older():
+        client.delete(owner)
+        client.hset(owner, mapping=before)
+
+    lost()
+    for minute, loses in enumerate((lambda: None, lost, older), start=3):
+        flow.put(words((at(minute), "cat")))
+
+        def reached(name, *_, loses=loses):
+            if name == "flow_started":
+                loses()
+
+        with patch.object(flow_query, "reached", reached):
+            flow.run()
+        assert told(client) == f"12:0{minute}"
+
+
+def test_a_flow_that_another_has_followed_brings_nothing_back_whatever_redis_has_lost(redis):
+    with closing(redis.client()) as client:
+        client.flushall()
+        server = Server(kind="redis", name="cache", host="127.0.0.1", port=redis.port, user="", ca=None, tls=False,
+                        password=redis.secret.read_text(), database="0")  # fmt: skip
+        old = redis_sink.begin(server, "o", "by a", 0)
+        new = redis_sink.begin(server, "o", "by b", old)
+        assert (old, new) == (1, 2)
+        assert redis_sink.epoch(server, "o", "by a", old) == 0, "it is followed"
+        assert redis_sink.epoch(server, "o", "by b", new) == new
+        client.delete("o")
+        assert redis_sink.epoch(server, "o", "by a", old) == 2, "it cannot know"
+        later = redis_sink.epoch(server, "o", "by b", new)
+        assert later == 3, "that somebody else has its number is no number of its own"
+        assert redis_sink.epoch(server, "o", "by b", new) == later
+        assert redis_sink.epoch(server, "o", "by a", old) == 0
