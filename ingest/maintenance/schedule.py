@@ -64,9 +64,16 @@ and two seconds for each look through them, where those of an hour take 0.2 GB a
 
 
 def _hours_since(direct: DeltaRsTable, version: int) -> int:
-    """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files."""
-    committed = direct.at.written(delta_log.commit_name(version))
-    return 0 if committed is None else math.ceil((time.time() - committed) / 3600) + 1
+    """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files. A file may
+    be of a later copy, and a commit need not say when it was.
+    """
+    written = direct.at.written(delta_log.commit_name(version))
+    if written is None:
+        return 0
+    actions = delta_log.read(direct.at, version) or []
+    said = [one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one]
+    committed = min([written, *(float(ms) / 1000 for ms in said if ms)])
+    return math.ceil((time.time() - committed) / 3600) + 1
 
 
 def _passes(failure: Exception) -> bool:
@@ -337,7 +344,7 @@ class Maintenance:
             first = self.unread(direct.path, direct.id())
             if first is not None and first <= direct.state.version:
                 versions = max(versions, direct.state.version - first + 1)
-                hours = max(hours, _hours_since(direct, first))
+                hours = max(hours, vacuum_times.lasting(_hours_since(direct, first)))
         return hours, versions
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -18,6 +19,11 @@ _PER_HOURS, _AT_MOST_EVERY = 24, 600.0
 def every(hours: int) -> float:
     """Seconds between two looks for old versions, where they stay readable for so many hours."""
     return max(hours * 3600 / _PER_HOURS, _AT_MOST_EVERY)
+
+
+def lasting(hours: int) -> int:
+    """For how many hours versions have to stay, where those of the last ``hours`` are to be there still when old ones are looked for next."""
+    return math.ceil(hours * _PER_HOURS / (_PER_HOURS - 1)) + 1
 
 
 class VacuumTimes:

@@ -224,8 +224,10 @@ class DeltaRsTable:
         self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 
     def vacuum(self, hours: int, refuse_lost: Callable[[], None]) -> int:
-        """Remove files that no version of the last ``hours`` has; returns how many. The log of what came before goes with
-        the next checkpoints. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
+        """Remove files that no version of the last ``hours`` has; returns how many. The log of what came before the newest checkpoint, and before
+        these hours, goes with them. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
+
+        No checkpoint cleans the log: properties say then what was right at the last look, and a reader may be further behind by now.
 
         delta-rs names the files, and only then the lease is asked for. Were delta-rs to remove them, too, a job that is
         suspended in the middle and wakes up hours later would look with old eyes: a file that its successor has made,
@@ -244,6 +246,11 @@ class DeltaRsTable:
         # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
         gone = [one for one in named if not Path(one).name.startswith(_VECTORS)]
         self.at.drop(gone)
+        # The newest checkpoint lasts, whoever made it, before what it makes needless goes.
+        if self.at.local:
+            lasting_commits.make_lasting(self.at.folder, max(0, seen.version() - CHECKPOINT_EVERY))
+        with asked(self.at.place):
+            seen.cleanup_metadata()
         return len(gone)
 
     def _keep_for(self, hours: int) -> None:
@@ -321,7 +328,6 @@ class DeltaRsTable:
                 table.create_checkpoint()
                 if self.at.local:
                     lasting_commits.make_lasting(self.at.folder, table.version())
-                table.cleanup_metadata()
             self._checkpoints = due
 
     def _refuse_succeeded(self, app_id: str, version: int) -> None:

@@ -18,7 +18,7 @@ from ingest.lake.delta.delta_rs_table import unread, write_new
 from ingest.lake.files import lease as lease_module
 from ingest.lake.files.lease import Lease, LeaseLostError
 from ingest.lake.files.storage import LocalFiles
-from ingest.maintenance import file_layout, schedule
+from ingest.maintenance import file_layout, schedule, vacuum_times
 from ingest.maintenance.schedule import Maintenance
 from ingest.model.names import (
     is_left_over,
@@ -27,6 +27,7 @@ from ingest.model.names import (
     scratch_of,
     scratch_path,
 )
+from ingest.schema.change_log import LOG_PROPERTY
 from tests.outside import vectors
 from tests.support.direct_lake import DirectLake
 
@@ -210,6 +211,79 @@ def test_old_versions_go_and_the_table_says_how_long_they_stay(lake):
     assert said["delta.deletedFileRetentionDuration"] == "interval 0 hours"
     assert said["delta.enableDeletionVectors"] == "true", "what else it says stays"
     assert lake.table.table.version() == version + 2, "a commit each time for how long, no other"
+
+
+class UnreadLog:
+    """The table as a change log, of which a flow has all versions from the first on still to read."""
+
+    def __init__(self, lake):
+        self.lake = lake
+        self.job = lake.job()
+        lake.of(self.job)
+        self.direct, self.commits = lake.table.table, lake.table.path / "_delta_log"
+        of = {**self.direct.state.configuration, LOG_PROPERTY: "d.t"}
+        self.direct.describe({"configuration": of}, "SET TBLPROPERTIES", {})
+        self.append()
+        self.first = self.direct.version()
+
+    def append(self):
+        self.lake.table.append({"id": [1], "v": ["1"]})
+
+    def aged(self, hours, *, said=True):
+        """All commits so far; and so they say themselves."""
+        at = time.time() - hours * 3600
+        for one in self.commits.glob("*.json"):
+            if said:
+                lines = [json.loads(line) for line in one.read_text().splitlines()]
+                for line in lines:
+                    line.get("commitInfo", {})["timestamp"] = int(at * 1000)
+                one.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+            os.utime(one, (at, at))
+
+    def vacuum(self):
+        path = self.direct.path
+        LocalFiles(maintenance_path(str(self.lake.root))).write("vacuumed.json", json.dumps({path: 0.0}))  # fmt: skip
+        upkeep = Maintenance(str(self.lake.root), HOURS, 99, self.job, "p", lambda *_: self.first)
+        assert upkeep._vacuum(self.direct)
+        return upkeep
+
+    def readable(self):
+        return (self.commits / f"{self.first:020}.json").exists()
+
+
+@pytest.mark.parametrize("hours", [23, 300, 3000])
+def test_what_a_flow_has_still_to_read_outlasts_the_commits_until_old_versions_are_looked_for_again(
+    lake, hours
+):
+    log = UnreadLog(lake)
+    log.aged(hours)
+    kept, _ = log.vacuum()._kept(log.direct)
+    log.aged(hours + vacuum_times.every(kept) / 3600)
+    for _ in range(5):
+        log.append()
+    assert log.readable()
+
+
+def test_what_a_flow_has_still_to_read_outlasts_a_job_that_stood_still(lake):
+    log = UnreadLog(lake)
+    log.aged(300)
+    log.vacuum()
+    log.aged(400)
+    for _ in range(5):
+        log.append()
+    log.vacuum()
+    assert log.readable()
+    log.first = log.direct.version()
+    log.vacuum()
+    assert not (log.commits / f"{1:020}.json").exists(), "the flow has read it"
+
+
+def test_a_commit_is_as_old_as_it_says_where_its_file_was_copied_later(lake):
+    log = UnreadLog(lake)
+    log.aged(300)
+    kept = log.vacuum()._kept(log.direct)
+    log.aged(0, said=False)
+    assert log.vacuum()._kept(log.direct) == kept
 
 
 def test_a_deletion_vector_in_a_file_of_its_own_is_none_of_what_is_removed(lake):
