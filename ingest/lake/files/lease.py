@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
@@ -143,16 +144,20 @@ class Lease:
     def _take(self, number: int, owner: Owner) -> bool:
         if not self.files.create(f"{number}.json", owner.as_json()):
             return False
+        # The term is won, and its counter moves from here on: were it given up for what fails behind this, whoever looks, this very
+        # process too, would see a holder that lives, and wait for it for good. What is not written now the next beat writes.
         self._term = number
-        self.files.write(f"{number}.beat", "0")
+        with suppress(*_UNWRITABLE):
+            self.files.write(f"{number}.beat", "0")
         self._beating = threading.Thread(target=self._keep_beating, daemon=True, name="lease")
         self._beating.start()
-        self._sweep()
+        with suppress(*_UNWRITABLE):
+            self._sweep()
         return True
 
     def _sweep(self) -> None:
         """What earlier terms have left, but for the one before, which tells who was: also what holders were writing when
-        they died. Whoever still competes writes for this term or a later one.
+        they died. Whoever still competes writes for this term or a later one. What cannot be removed the next holder removes.
         """
         for name in self.files.names(""):
             number = name.partition(".")[0]

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from ingest.lake.files import lease as module
 from ingest.lake.files.lease import Lease, LeaseLostError
+from ingest.lake.files.object_files import LakeAwayError
 from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.errors import IngestError
@@ -232,6 +233,48 @@ def test_what_earlier_holders_were_writing_when_they_died_goes_and_a_competitor_
     assert acquire(make()).number == 5
     names = {one.name for one in tmp_path.iterdir()}
     assert names == {"4.json", "4.beat", "5.json", "5.beat", *mine}
+
+
+class AwayBehindTheWin(LocalFiles):
+    """Does not answer right after the next term's file was made: to the first beat, or to who tidies up."""
+
+    def __init__(self, root, to):
+        super().__init__(root)
+        self.to, self.away = to, 0
+
+    def create(self, name, text):
+        made = super().create(name, text)
+        self.away = int(made)
+        return made
+
+    def write(self, name, text, *, lasting=True):
+        self._answers("beat")
+        super().write(name, text, lasting=lasting)
+
+    def names(self, folder):
+        if threading.current_thread().name != "lease":
+            self._answers("names")
+        return super().names(folder)
+
+    def _answers(self, asked):
+        if self.away and asked == self.to:
+            self.away = 0
+            raise LakeAwayError("s3a://lake", "503 Slow Down")
+
+
+@pytest.mark.parametrize("to", ["beat", "names"])
+def test_who_has_won_a_term_has_it_although_the_store_is_away_right_then(tmp_path, to):
+    _held_by(tmp_path, replace(Owner.this_process(), host="elsewhere"))
+    lease, stop = Lease(AwayBehindTheWin(str(tmp_path), to), lambda _: None), threading.Event()
+    ends = threading.Timer(4, stop.set)  # or it waits for itself for good
+    ends.start()
+    term = lease.acquire(standby=True, stop=stop)
+    ends.cancel()
+    assert term is not None
+    assert (term.number, term.fence) == (2, True)
+    time.sleep(0.3)
+    assert (tmp_path / "2.beat").read_text().isdigit()
+    lease.release()
 
 
 def test_a_lease_that_cannot_be_given_back_hides_nothing_and_is_said(tmp_path):
