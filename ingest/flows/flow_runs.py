@@ -56,6 +56,7 @@ class FlowRun:
     """Of a failure behind which this process can go on with nothing."""
     _generation: int = 0
     _unfenced: bool = False
+    _fenced: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.folder = FlowFolder(self.pipeline, self.name)
@@ -128,6 +129,7 @@ class FlowRun:
         )
         term = lease.acquire(standby=standby, stop=self.stop)
         self._refuse_lost, self._unfenced = lease.refuse_lost, term is not None and term.fence
+        self._fenced = lease.fenced
         try:
             yield term
         finally:
@@ -141,6 +143,7 @@ class FlowRun:
         flow.stopping = self.stop.is_set
         if self._unfenced:
             flow.fence()
+            self._fenced()
             self._unfenced = False
         # Spark shares its tasks out by pools; a thread's queries are in that which it names (spark.scheduler.mode).
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"flow-{self.name}")

@@ -79,6 +79,7 @@ def held(pipeline: Pipeline, name: str, log: Path, say: Say) -> Iterator[FlowQue
             query = FlowQuery(spark, folder, flow, Committer(term.number, lease.refuse_lost), say)
             if term.fence:
                 query.fence()
+                lease.fenced()
             yield query
         finally:
             lease.release()

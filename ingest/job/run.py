@@ -141,6 +141,7 @@ class Run:
             committer = Committer(term.number, lease.refuse_lost)
             if term.fence:
                 fence_every_target(spark, self.pipeline, committer)
+                lease.fenced()
             streaming = Streaming(
                 self.pipeline,
                 spark,

@@ -6,7 +6,8 @@ watcher looks at the counter again and again, and whether it stood still at all 
 
 The lease alone cannot stop a job that was suspended and wakes up in the middle of a commit. So a
 successor that takes over without a clean release puts its term into every table (see
-``commit.Committer.fence``); Delta then refuses or skips whatever the predecessor still tries.
+``commit.Committer.fence``); Delta then refuses or skips whatever the predecessor still tries. Until it has, its
+counter says so: were it to end before that, whoever follows it does that in its place.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JError
 
 from ingest.lake.files import lease_folder
-from ingest.lake.files.lease_folder import RELEASED, Look
+from ingest.lake.files.lease_folder import RELEASED, UNFENCED, Look
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.owner import Owner, process
 from ingest.lake.files.storage import PART, Files
@@ -40,7 +41,7 @@ _UNWRITABLE = (OSError, Py4JError, LakeAwayError, LakeDeniedError)
 
 @dataclass(frozen=True)
 class Term:
-    """A granted lease. ``fence``: the holder before did not release it and may still be alive; one
+    """A granted lease. ``fence``: a holder before did not release it, may still be alive, and nobody has fenced it; one
     whose process is gone from this very machine cannot wake up.
     """
 
@@ -69,6 +70,8 @@ class Lease:
     files: Files
     say: Callable[[str], None]
     _term: int = 0
+    _owed: str = ""
+    """:data:`UNFENCED` until the fence is there that this term has to put."""
     _lost: threading.Event = field(default_factory=threading.Event)
     _ended: threading.Event = field(default_factory=threading.Event)
     _beating: threading.Thread | None = None
@@ -101,7 +104,7 @@ class Lease:
         held = lease_folder.look(self.files)
         owner, next_term = lease_folder.owner(self.files, held.term), held.term + 1
         if held.is_free:
-            return Term(next_term, fence=False) if self._take(next_term, here) else None
+            return self._take(next_term, here, fence=held.owes_fence)
         gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
         if not gone and standby:
             self._once(told, f"standing by: {owner or _UNNAMED} holds the lease (term {held.term})")
@@ -109,11 +112,14 @@ class Lease:
             if standby or stop.is_set():
                 return None
             raise _held(owner, held.term)
-        if stop.is_set() or not self._take(next_term, here):
+        if stop.is_set():
+            return None
+        term = self._take(next_term, here, fence=not gone or held.owes_fence)
+        if term is None:
             return None
         why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
         self.say(f"taking over: {owner or _UNNAMED} {why}")
-        return Term(next_term, fence=not gone)
+        return term
 
     def _once(self, told: set[str], what: str) -> None:
         if what not in told:
@@ -127,6 +133,10 @@ class Lease:
             newest = lease_folder.newest(self.files)
             raise LeaseLostError(str(lease_folder.owner(self.files, newest) or _UNNAMED))
 
+    def fenced(self) -> None:
+        """The fence is there that the term was granted with."""
+        self._owed = ""
+
     def release(self) -> None:
         """Give it back, so that the next job need not wait. Where that fails it is said: what ended the run is not to
         be hidden, and the next job notices by itself that this one is gone.
@@ -136,24 +146,25 @@ class Lease:
             self._beating.join(BEAT_EVERY * 2)
         if self._term and not self._lost.is_set():
             try:
-                self.files.write(f"{self._term}.beat", RELEASED)
+                self.files.write(f"{self._term}.beat", f"{RELEASED}{self._owed}")
             except _UNWRITABLE as failure:
                 why = getattr(failure, "strerror", None) or getattr(failure, "what", None)
                 self.say(f"the lease was not given back: {why or type(failure).__name__}")
 
-    def _take(self, number: int, owner: Owner) -> bool:
+    def _take(self, number: int, owner: Owner, *, fence: bool) -> Term | None:
+        """None where another has the term."""
         if not self.files.create(f"{number}.json", owner.as_json()):
-            return False
+            return None
         # The term is won, and its counter moves from here on: were it given up for what fails behind this, whoever looks, this very
         # process too, would see a holder that lives, and wait for it for good. What is not written now the next beat writes.
-        self._term = number
+        self._term, self._owed = number, UNFENCED if fence else ""
         with suppress(*_UNWRITABLE):
-            self.files.write(f"{number}.beat", "0")
+            self.files.write(f"{number}.beat", f"0{self._owed}")
         self._beating = threading.Thread(target=self._keep_beating, daemon=True, name="lease")
         self._beating.start()
         with suppress(*_UNWRITABLE):
             self._sweep()
-        return True
+        return Term(number, fence)
 
     def _sweep(self) -> None:
         """What earlier terms have left, but for the one before, which tells who was: also what holders were writing when
@@ -174,7 +185,7 @@ class Lease:
                 if lease_folder.newest(self.files) > self._term:
                     self._lost.set()
                     return
-                self.files.write(f"{self._term}.beat", str(count), lasting=False)
+                self.files.write(f"{self._term}.beat", f"{count}{self._owed}", lasting=False)
             except _UNWRITABLE:  # the next commit will say so
                 continue
 

@@ -9,6 +9,8 @@ from ingest.lake.files.storage import Files
 
 RELEASED = "released"
 """In the place of the counter: the holder has given the lease back."""
+UNFENCED = " unfenced"
+"""Behind either: the holder's term is not in the tables yet, and whoever was before it may still live."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,12 @@ class Look:
     @property
     def is_free(self) -> bool:
         """Nobody has ever taken the lease, or whoever did has given it back."""
-        return self.term == 0 or self.beat == RELEASED
+        return self.term == 0 or self.beat.removesuffix(UNFENCED) == RELEASED
+
+    @property
+    def owes_fence(self) -> bool:
+        """Whoever follows has to fence in this holder's place, though this one itself is gone. True where the holder ended before it said anything."""
+        return self.term > 0 and not (self.beat == RELEASED or self.beat.isdigit())
 
 
 def look(files: Files) -> Look:

@@ -273,8 +273,46 @@ def test_who_has_won_a_term_has_it_although_the_store_is_away_right_then(tmp_pat
     assert term is not None
     assert (term.number, term.fence) == (2, True)
     time.sleep(0.3)
-    assert (tmp_path / "2.beat").read_text().isdigit()
+    assert (tmp_path / "2.beat").read_text().partition(" ")[0].isdigit()
     lease.release()
+
+
+ELSEWHERE = replace(Owner.this_process(), host="elsewhere")
+
+
+@pytest.mark.parametrize("fences", [True, False], ids=["fences", "does not"])
+def test_who_gives_it_back_before_it_has_fenced_leaves_that_to_the_next(make, tmp_path, fences):
+    """Whoever was before it may have been suspended in the middle of a commit all the while."""
+    _held_by(tmp_path, ELSEWHERE)
+    second = make()
+    assert acquire(second).fence
+    if fences:
+        second.fenced()
+    second.release()
+    term = acquire(make())
+    assert (term.number, term.fence) == (3, not fences)
+
+
+@pytest.mark.parametrize("left", ["0 unfenced", "7 unfenced", None])
+def test_who_has_died_before_it_has_fenced_leaves_that_to_the_next(make, tmp_path, left):
+    _held_by(tmp_path, replace(Owner.this_process(), pid=NOBODY))
+    (tmp_path / "1.beat").unlink()
+    if left is not None:
+        (tmp_path / "1.beat").write_text(left)
+    term = acquire(make())
+    assert (term.number, term.fence) == (2, True)
+
+
+def test_the_counter_says_whether_a_fence_is_owed(make, tmp_path):
+    _held_by(tmp_path, ELSEWHERE)
+    second = make()
+    acquire(second)
+    assert (tmp_path / "2.beat").read_text().endswith(" unfenced")
+    second.fenced()
+    until = time.monotonic() + 3
+    while not (beat := (tmp_path / "2.beat").read_text()).isdigit():
+        assert time.monotonic() < until, beat
+        time.sleep(0.02)
 
 
 def test_a_lease_that_cannot_be_given_back_hides_nothing_and_is_said(tmp_path):
