@@ -13,10 +13,16 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-Fault = Literal["none", "busy", "lost", "slow", "obliging", "conflict"]
-"""``busy``: answered 503, nothing done; ``lost``: done, and the connection cut before the answer; ``slow``: done a second later;
+Fault = Literal["none", "busy", "lost", "slow", "obliging", "conflict", "denied", "expired"]
+"""``busy``: answered 503, nothing done; ``denied``: refused, 403; ``expired``: the key is too old, which Amazon answers by 400; ``lost``: done, and the connection cut before the answer; ``slow``: done a second later;
 ``conflict``: refused, since another put of that name is under way, as Amazon's does; ``obliging``: a condition that does not hold is answered as if it did.
 """
+
+_REFUSED: dict[Fault, tuple[int, str]] = {
+    "conflict": (409, "ConditionalRequestConflict"),
+    "denied": (403, "AccessDenied"),
+    "expired": (400, "ExpiredToken"),
+}
 
 
 @dataclass
@@ -52,12 +58,14 @@ def before(port: int) -> Iterator[Faulty]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            if fault == "conflict":
-                said = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
-                self.send_response(409)
+            if fault in _REFUSED:
+                status, code = _REFUSED[fault]
+                said = f"<Error><Code>{code}</Code></Error>".encode()
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
-                self.wfile.write(said)
+                if self.command != "HEAD":
+                    self.wfile.write(said)
                 return
             if fault == "slow":
                 time.sleep(1)

@@ -18,12 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ingest.lake.delta import delta_log, file_statistics
 from ingest.lake.delta.delta_log import Action, Seen, Table, TornCommitError, UnknownLogError
-from ingest.lake.files.object_files import asked
+from ingest.lake.files.object_files import asked, opened
 from ingest.lake.files.table_files import LOG, TableFiles, of
 
 _OF_FILE = ("path", "size", "modificationTime", "stats", "deletionVector")
@@ -129,8 +128,9 @@ class TableState:
         except UnknownLogError:
             # delta-rs reads logs of more kinds, and writes its checkpoints in the one that is read here.
             try:
+                by_delta_rs = opened(at.place)
                 with asked(at.place):
-                    DeltaTable(at.place).create_checkpoint()
+                    by_delta_rs.create_checkpoint()
             except TableNotFoundError:
                 raise
             except DeltaError as failure:

@@ -22,6 +22,7 @@ from deltalake import DeltaTable, Schema
 from obstore import exceptions as failed
 from obstore.store import from_url
 
+from ingest.lake.files import store_failure
 from ingest.model.errors import Exit, IngestError
 from ingest.model.location import in_object_store
 
@@ -35,6 +36,8 @@ _PAUSE = 0.2
 _SMALL: Any = {"timeout": "10s", "connect_timeout": "5s"}
 _SMALL_RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 """Of small files. A lease expires after 12 seconds without a sign: who cannot reach its lake that long is not waited for."""
+_RUST_RETRY = {"retry_timeout": "20s"}
+"""The same of delta-rs, in its words."""
 _LARGE: Any = {"timeout": "900s", "connect_timeout": "5s"}
 _LARGE_RETRY: Any = {"max_retries": 10, "retry_timeout": timedelta(minutes=15)}
 """Of data files, of which several come at once over whatever line there is: a time for the whole of one."""
@@ -151,13 +154,13 @@ class ObjectFiles:
                     self._store, name, text.encode(), mode="create", attributes={_ATTEMPT: attempt}
                 )
             except _DENIED as failure:
-                raise LakeDeniedError(self._root, _first_line(failure)) from None
+                raise _error(self._root, failure) from None
             except (*_NONE, failed.BaseError, NotImplementedError) as failure:
                 made = self._attempt_of(name)
                 if made is not None:
                     return made == attempt
                 if not left:
-                    raise LakeAwayError(self._root, _first_line(failure)) from None
+                    raise _error(self._root, failure) from None
                 time.sleep(_PAUSE)
             else:
                 return True
@@ -217,34 +220,38 @@ def refuse_unfit(lake: str) -> None:
 def _said(root: str) -> Iterator[None]:
     try:
         yield
-    except _DENIED as failure:
-        raise LakeDeniedError(root, _first_line(failure)) from None
     except (*_NONE, failed.BaseError, ValueError, NotImplementedError) as failure:
-        raise LakeAwayError(root, _first_line(failure)) from None
+        raise _error(root, failure) from None
 
 
-def _first_line(failure: Exception) -> str:
-    """What a store says first; behind it stands what only its makers read."""
-    return str(failure).strip().splitlines()[0].rstrip(". ")
+def _error(place: str, failure: Exception) -> LakeAwayError | LakeDeniedError:
+    denied = isinstance(failure, _DENIED) or store_failure.is_denial(failure)
+    return (LakeDeniedError if denied else LakeAwayError)(place, store_failure.said(failure))
 
 
 @contextmanager
 def asked(place: str) -> Iterator[None]:
-    """Of delta-rs, about a table at a path or URI: a store that does not answer is an ``OSError`` without a number to it. Raises
-    :class:`LakeAwayError`.
+    """Of delta-rs, about a table at a path or URI. Raises :class:`LakeAwayError` and :class:`LakeDeniedError`: a store that does not answer is an
+    ``OSError`` without a number to it, or whatever else tells of a store (``store_failure``).
     """
     try:
         yield
-    except OSError as failure:
-        if failure.errno is not None or not in_object_store(place):
-            raise
-        raise LakeAwayError(place, _first_line(failure)) from None
+    except Exception as failure:
+        numberless = isinstance(failure, OSError) and failure.errno is None
+        if in_object_store(place) and (numberless or store_failure.is_of_a_store(failure)):
+            raise _error(place, failure) from None
+        raise
 
 
 def opened(place: str) -> DeltaTable:
-    """A table by delta-rs. Raises its ``TableNotFoundError`` and ``DeltaError``, and :class:`LakeAwayError`."""
+    """A table by delta-rs. Raises its ``TableNotFoundError`` and ``DeltaError``, and as :func:`asked` does."""
     with asked(place):
-        return DeltaTable(place)
+        return DeltaTable(place, storage_options=_retry(place))
+
+
+def _retry(place: str) -> dict[str, str] | None:
+    """For as long as for small files: delta-rs's own three minutes are longer than a lease lasts."""
+    return dict(_RUST_RETRY) if in_object_store(place) else None
 
 
 def made(place: str, schema: Schema, properties: dict[str, str] | None = None) -> None:
@@ -255,5 +262,6 @@ def made(place: str, schema: Schema, properties: dict[str, str] | None = None) -
             schema,
             mode="ignore",
             configuration=properties,
+            storage_options=_retry(place),
             raise_if_key_not_exists=False,
         )
