@@ -22,7 +22,9 @@ from ingest.start import gather_facts
 def fence_every_target(spark: SparkSession, pipeline: Pipeline, committer: Committer) -> None:
     """Before anything is decided or written: tables, manifest and quarantine, blind appends included.
 
-    Under every app id that the predecessor may commit under (``names.app_ids``), those of a table in one commit.
+    Under every app id that the predecessor may commit under (``names.app_ids``), those of a table in one commit. Raises what may pass: a table
+    behind a server that is away is as open to the predecessor as before. One that cannot be read for good stops nobody: it stands
+    still, and what we commit there once it is mended carries our term.
     """
     facts = gather_facts.gather(spark, pipeline, {})  # the lake's side alone
     lake = pipeline.lake.path

@@ -13,7 +13,6 @@ from ingest.lake.delta.delta_log import TornCommitError
 from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
-from ingest.lake.files.disk_failure import of_disk
 from ingest.model.manifest import LogState
 from ingest.model.start_facts import LakeFacts
 from ingest.start.look_at_table import UNREADABLE, cannot_be_read, furthest
@@ -30,8 +29,6 @@ def look_at_log(
     except TornCommitError as torn:
         return LakeFacts(name, table.path, 0, torn=str(torn))
     except UNREADABLE as failure:
-        if of_disk(failure) is not None:
-            raise
         return cannot_be_read(table, name, failure)
 
 

@@ -21,7 +21,7 @@ from ingest.lake.delta.delta_rs_table import within_reach
 from ingest.lake.delta.other_writers import Since
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
-from ingest.lake.files.disk_failure import of_disk
+from ingest.lake.files.hadoop_files import raise_if_passing
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import INTERNAL_FOLDER, SOURCE_PROPERTIES, Marker, app_id_parts
@@ -47,17 +47,20 @@ def look(
             raise
         return LakeFacts(name, table.path, 0, torn=str(torn))
     except UNREADABLE as failure:
-        if name is None or not known or of_disk(failure) is not None:
+        if name is None or not known:
             raise
         return cannot_be_read(table, name, failure)
 
 
 UNREADABLE = (DeltaError, PySparkException, Py4JJavaError, UnknownLogError)
-"""What a look raises at a table that cannot be read; a disk's failure is told apart (``of_disk``)."""
+"""What a look raises at a table that cannot be read, or cannot be reached."""
 
 
 def cannot_be_read(table: SparkTable, name: str, failure: Exception) -> LakeFacts:
-    """Then nothing but the reason is known of it."""
+    """Then nothing but the reason is known of it. Raises what may pass: of a table behind a disk or a server that fails nothing is known,
+    and to move it away, which helps where it cannot be read, would lose what it has.
+    """
+    raise_if_passing(table.path, failure)
     words = " ".join(str(failure).split())[:300]
     return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
 

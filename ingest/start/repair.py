@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files import durability
+from ingest.lake.files.hadoop_files import raise_if_passing
 from ingest.model.errors import IngestError
 from ingest.model.start_facts import StartFacts
 from ingest.start.start_decision import Refuse, Start, decide
@@ -93,11 +94,12 @@ class _Tables:
             self._done.add(place)
 
     def _is_restored(self, path: str, version: int) -> bool:
-        """False where that version's log or files are gone, or no commit came of it."""
+        """False where that version's log or files are gone, or no commit came of it. Raises what may pass: the version is there, it may be."""
         table = SparkTable(self.session, path)
         before = table.version()
         try:
             table.restore(version)
-        except (PySparkException, Py4JJavaError):
+        except (PySparkException, Py4JJavaError) as failure:
+            raise_if_passing(path, failure)
             return False
         return table.version() == before + 1

@@ -11,8 +11,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.object_files import LakeAwayError
-from ingest.lake.files.server_failure import is_away
+from ingest.lake.files.server_failure import answer_of, is_away
 from ingest.model.location import is_local
 
 
@@ -137,13 +138,19 @@ class HadoopFiles:
             return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))
 
 
-def failed(root: str, failure: Py4JJavaError) -> LakeAwayError | None:
+def failed(root: str, failure: BaseException) -> LakeAwayError | None:
     """What a file system's failure is to a lake below ``root``: None on this machine's disk, and where a server has answered. Such an
     answer (a file whose blocks are gone, one that another user keeps to himself) may be one table's own.
     """
-    if is_local(root) or not is_away(failure):
+    java = None if is_local(root) else answer_of(failure)
+    if java is None:
         return None
-    java = failure.java_exception
     said = " ".join(str(java.getMessage() or "").split())[:200]
     name = str(java.getClass().getSimpleName())
     return LakeAwayError(root, f"{name}: {said}" if said else name)
+
+
+def raise_if_passing(root: str, failure: Exception) -> None:
+    """Raises a failure at a table that is that of a disk or a server: the table itself may be as it should be."""
+    if of_disk(failure) is not None or is_away(failure):
+        raise failed(root, failure) or failure

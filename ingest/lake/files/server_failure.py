@@ -40,10 +40,15 @@ _ENDED = "End of File Exception between local host"
 
 def is_away(failure: BaseException) -> bool:
     """Whether a failure, or one that has led to it, is that of a server that does not answer. False where Java cannot be asked any more."""
+    return answer_of(failure) is not None
+
+
+def answer_of(failure: BaseException) -> Any | None:
+    """What Java threw there; None for any other failure."""
     try:
-        return any(map(_is_away, thrown_in_java(failure)))
+        return next(filter(_is_away, thrown_in_java(failure)), None)
     except Py4JError:
-        return False
+        return None
 
 
 def thrown_in_java(failure: BaseException) -> Iterator[Any]:
