@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -54,7 +53,7 @@ from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.later_tables import LaterTables
 from ingest.source.left_out import LeftOut
 from ingest.source.supervisor import Supervisor
-from ingest.start import gather_facts
+from ingest.start import gather_facts, new_checkpoint
 from ingest.start.repair import mended
 from ingest.start.start_decision import Start
 from ingest.start.upgrade import Upgrade
@@ -245,12 +244,7 @@ class Streaming:
             assert facts.checkpoint.id
             batches.checkpoint_id = facts.checkpoint.id
             return None
-        minted = uuid.uuid4().hex[:16]
-        checkpoint.delete("")
-        checkpoint.write(
-            gather_facts.IDENTITY_FILE, f"{self.pipeline.name}\n{minted}\n{facts.shape}\n"
-        )
-        batches.checkpoint_id = minted
+        batches.checkpoint_id = new_checkpoint.begin(checkpoint, self.pipeline.name, facts.shape)
         if batches.newest is None:
             return None
         ends = batches.newest.ends

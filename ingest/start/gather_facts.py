@@ -37,11 +37,9 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
 from ingest.start.look_at_log import look_at_log
 from ingest.start.look_at_table import look
+from ingest.start.new_checkpoint import IDENTITY_FILE, REPLACED_FILE
 
 NOTHING_TOLD: Final = Catalog()
-
-IDENTITY_FILE = "ingest.identity"
-"""Inside the checkpoint: pipeline name, checkpoint id and the query's shape. Gone with it."""
 
 
 def gather(
@@ -141,6 +139,8 @@ def pinned(catalog: Catalog) -> dict[str, Position]:
 
 def checkpoint_facts(checkpoint: Files) -> CheckpointFacts:
     """What is in the checkpoint folder, and what is torn or missing there."""
+    if (replaced := checkpoint.read(REPLACED_FILE)) is not None:
+        return CheckpointFacts(pipeline=replaced.strip() or None)
     identity = (checkpoint.read(IDENTITY_FILE) or "").split()
     offsets = sorted(int(name) for name in checkpoint.names("offsets") if name.isdigit())
     commit_log = sorted(int(name) for name in checkpoint.names("commits") if name.isdigit())

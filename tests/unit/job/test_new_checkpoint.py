@@ -1,0 +1,93 @@
+"""A checkpoint that is replaced, by a job that is killed between any two of the files that it removes or writes."""
+
+import json
+import shutil
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from ingest.lake.files.storage import LocalFiles
+from ingest.start.gather_facts import checkpoint_facts
+from ingest.start.new_checkpoint import IDENTITY_FILE
+from ingest.start.start_decision import Start, decide
+from tests.unit.job.test_run import streaming
+from tests.unit.start.test_start_decision import IDLE, PLACE, entry, facts
+
+
+class Killed(Exception):
+    pass
+
+
+class Dying(LocalFiles):
+    """Of a process that has so many steps left: a file that is removed, or written. Whole folders go as Hadoop's go: file by file, in any order."""
+
+    def __init__(self, root, order):
+        super().__init__(str(root))
+        self.root, self.order, self.left = root, order, 10**6
+
+    def delete(self, name):
+        place = self.root / name
+        files = [one for one in place.rglob("*") if one.is_file()] if place.is_dir() else [place]
+        for file in sorted(files, key=str, reverse=self.order == "last first"):
+            self.step()
+            file.unlink(missing_ok=True)
+        if place.is_dir():
+            shutil.rmtree(place)
+
+    def write(self, name, text, *, lasting=True):
+        self.step()
+        super().write(name, text, lasting=lasting)
+
+    def step(self):
+        if not self.left:
+            raise Killed
+        self.left -= 1
+
+
+def filled(files):
+    """By three batches, of which the last is not over; what is read begins at 3."""
+    offsets = json.dumps({PLACE[0]: {"0": 3}})
+    files.write(IDENTITY_FILE, "p\nold\nstateless\n")
+    files.write("metadata", '{"id": "x"}')
+    files.write("sources/0/0", f"v1\n{offsets}")
+    for number in range(3):
+        files.write(f"offsets/{number}", f"v1\n{{}}\n{offsets}")
+    for number in range(2):
+        files.write(f"commits/{number}", "v1\n{}")
+    files.write("state/0/0/1.delta", "")
+
+
+@pytest.mark.parametrize("order", ["first first", "last first"])
+@pytest.mark.parametrize("newest", [entry(), None], ids=["of a lake", "before the first batch"])
+def test_one_that_is_half_gone_is_never_another_job_s_and_never_gone_on_with(
+    tmp_path, monkeypatch, order, newest
+):
+    monkeypatch.setattr("ingest.job.streaming.broker.partitions", lambda _: [PLACE, IDLE])
+    run, batches = streaming(), SimpleNamespace(newest=newest)
+    run.pipeline.name = "p"
+    known = {} if newest else {"newest": None, "history": [], "lake": [], "kafka": {}}
+
+    def replace(files):
+        anew = facts(checkpoint=checkpoint_facts(files), **known)
+        start = decide(anew)
+        assert isinstance(start, Start), start
+        if start.resume:
+            assert files.names("") == [IDENTITY_FILE], "only one that has begun nothing"
+        else:
+            run._checkpoint(files, batches, start, anew)
+
+    for steps in count():
+        files = Dying(tmp_path / str(steps), order)
+        filled(files)
+        files.left = steps
+        try:
+            replace(files)
+        except Killed:
+            files.left = 10**6
+            replace(files)
+            assert files.names("") == [IDENTITY_FILE]
+            assert checkpoint_facts(files).id != "old"
+        else:
+            break
+    assert steps > 10
