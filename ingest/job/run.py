@@ -27,6 +27,7 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files import durability, object_store
 from ingest.lake.files.lease import Lease, Term
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.epochs import newest_number
@@ -51,6 +52,8 @@ _RESTARTS = 8
 _LONGEST_PAUSE = 15.0
 """Seconds before such a decision; the first ones follow sooner, all of them within a minute and a
 half, in which a broker has long restarted."""
+
+_THE_LAKE: tuple[type[IngestError], ...] = (LakeAwayError, LakeDeniedError)
 
 Say = Callable[[str], None]
 
@@ -213,8 +216,11 @@ class Run:
         return report
 
     def _stream_until_done(self, streaming: Streaming, *, from_beginning: bool) -> None:
-        """Decide anew and stream again whenever the query ends without being asked to."""
-        tries = 0
+        """Decide anew and stream again whenever the query ends without being asked to. A lake that is away, or lets nobody in, is waited for
+        however long that lasts, but where the run is to end: nothing else can be done meanwhile, and nothing is lost.
+        """
+        tries, waited = 0, 0
+        waits_for = () if streaming.once or streaming.only_replay else _THE_LAKE
         while True:
             try:
                 ended = streaming.stream(from_beginning=from_beginning)
@@ -226,13 +232,19 @@ class Run:
                 ended = again(executors.lost() or failure, self.log, self.pipeline.lake.path)
             if ended is None or self._stop.is_set():
                 return
-            tries = 1 if streaming.applied else tries + 1
             from_beginning = False
-            if tries > (1 if ended.lasting else _RESTARTS):
-                raise ended.error
+            if isinstance(ended.error, waits_for):
+                waited, known = (1 if streaming.applied else waited + 1), streaming.away
+                streaming.away, pause = ended.code, waited
+            else:
+                tries = 1 if streaming.applied else tries + 1
+                if tries > (1 if ended.lasting else _RESTARTS):
+                    raise ended.error
+                waited, known, streaming.away, pause = 0, "", "", tries
             streaming.observer.restarted(ended.code)
-            self.say(f"{ended.reason}; deciding anew where to go on")
-            self._stop.wait(min(2.0 ** (tries - 1), _LONGEST_PAUSE))
+            if ended.code != known:
+                self.say(f"{ended.reason}; deciding anew where to go on")
+            self._stop.wait(min(2.0 ** min(pause - 1, _RESTARTS), _LONGEST_PAUSE))
 
     def stop(self) -> None:
         """End the run after the batch in hand."""

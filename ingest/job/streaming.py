@@ -58,6 +58,8 @@ from ingest.start.repair import mended
 from ingest.start.start_decision import Start
 from ingest.start.upgrade import Upgrade
 
+HOLDS = 15
+"""Seconds in which a stream has not ended that meets a lake which is away at once: it does as soon as there is anything to do."""
 SETTLE_EVERY = 5.0
 """Seconds after which what is due between batches is done behind one, where none of them has had a pause."""
 
@@ -84,6 +86,8 @@ class Streaming:
     observer: Observer = field(default_factory=Observer)
     applied: int = 0
     """Batches of the newest query."""
+    away: str = ""
+    """The code of the failure by which the lake was not reached; empty once a query holds again."""
     _epochs: list[Epoch] = field(default_factory=list)
     _failures: Failures = field(init=False)
     _settled: float = -SETTLE_EVERY
@@ -277,7 +281,7 @@ class Streaming:
 
     def watch(self, query: StreamingQuery, guard: StreamGuard, batches: Batches) -> Again | None:
         """Until the query ends; returns why, unless it was to end."""
-        seen, clock = -1, WallClock()
+        seen, clock, held = -1, WallClock(), 0
         try:
             while not query.awaitTermination(1):
                 if executors.lost():
@@ -285,6 +289,10 @@ class Streaming:
                 self.committer.refuse_lost()
                 clock.refuse_set_back()
                 self.supervisor.look()
+                held += 1
+                if self.away and (self.applied or held >= HOLDS):
+                    self.away = ""
+                    self.say("the lake is reached again")
                 newest = batches.newest.batch_id if batches.newest else 0
                 if _logged(query) > seen and newest:
                     seen = _logged(query)

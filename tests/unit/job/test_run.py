@@ -20,8 +20,9 @@ from ingest.config import pipeline_file
 from ingest.job.run import Run
 from ingest.job.spark_session import has_died
 from ingest.job.stream_guard import StreamGuard
-from ingest.job.streaming import SETTLE_EVERY, Streaming
+from ingest.job.streaming import HOLDS, SETTLE_EVERY, Streaming
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.epochs import epoch_of, following
 from ingest.model.errors import Exit, IngestError
@@ -350,6 +351,82 @@ def test_a_full_disk_is_tried_again_for_a_while(tmp_path, monkeypatch, full_for)
             run._stream_until_done(fails, from_beginning=False)
         assert (ended.value.code, ended.value.what) == ("E-DISK-FULL", f"{what}.")
         assert len(tried) == 9
+
+
+DENIED = LakeDeniedError("s3a://lake", "403 Forbidden")
+AWAY = LakeAwayError("s3a://lake", "503 Service Unavailable")
+
+
+def tried(tmp_path, monkeypatch, failures, **parts):
+    """A run that meets these failures one after the other, and then ends as asked; what it says, and how long it pauses."""
+    said, paused, left = [], [], list(failures)
+    pipeline = SimpleNamespace(lake=SimpleNamespace(path="s3a://lake"))
+    run = Run(pipeline, tmp_path / "spark.log", said.append, lambda _: None)
+    fails = streaming()
+    vars(fails).update(parts)
+
+    def stream(*, from_beginning):
+        if left:
+            raise left.pop(0)
+
+    monkeypatch.setattr(fails, "stream", stream)
+    monkeypatch.setattr(run._stop, "wait", paused.append)
+    try:
+        run._stream_until_done(fails, from_beginning=False)
+    finally:
+        tried.said, tried.paused, tried.fails = said, paused, fails
+
+
+@pytest.mark.parametrize("failure", [AWAY, DENIED])
+def test_a_lake_that_is_away_for_hours_ends_no_job_that_runs_and_is_said_once(
+    tmp_path, monkeypatch, failure
+):
+    tried(tmp_path, monkeypatch, [failure] * 2000)  # a working day
+    assert tried.said == [f"{failure.what.rstrip('.')}; deciding anew where to go on"]
+    assert tried.paused[:6] == [1, 2, 4, 8, 15, 15]
+    assert max(tried.paused) == 15
+
+
+def test_what_else_fails_meanwhile_counts_and_is_said(tmp_path, monkeypatch):
+    other = IngestError("E-KAFKA-AWAY", "Kafka is away.", remedy="start it.", may_pass=True)
+    tried(tmp_path, monkeypatch, [AWAY, AWAY, DENIED, DENIED, other, AWAY, *[other] * 7])
+    assert [one.split(";")[0].split(":")[0] for one in tried.said[:4]] == [
+        "The lake s3a",
+        "The object store does not let us into the lake s3a",
+        "Kafka is away",
+        "The lake s3a",
+    ]
+    with pytest.raises(IngestError, match="Kafka is away"):
+        tried(tmp_path, monkeypatch, [AWAY, *[other] * 4, AWAY, *[other] * 5])
+
+
+def test_a_run_to_the_end_does_not_wait_for_a_lake_for_good(tmp_path, monkeypatch):
+    with pytest.raises(LakeAwayError):
+        tried(tmp_path, monkeypatch, [AWAY] * 9, once=True)
+
+
+@pytest.mark.parametrize("applied", [0, 1], ids=["in which nothing happens", "behind a batch"])
+def test_a_lake_that_is_back_is_said_once_by_a_stream_that_holds(monkeypatch, applied):
+    said, seconds = [], []
+    monkeypatch.setattr("ingest.job.streaming.executors.lost", lambda: None)
+
+    def second(_):
+        seconds.append(1)
+        run.applied = applied
+        return len(seconds) > 40
+
+    status = {"isTriggerActive": True}
+    query = SimpleNamespace(
+        awaitTermination=second, isActive=False, status=status, lastProgress=None
+    )
+    nothing = lambda: None  # noqa: E731 (a method of that shape)
+    run = streaming(
+        committer=SimpleNamespace(refuse_lost=nothing), supervisor=SimpleNamespace(look=nothing)
+    )
+    run.say, run.away = lambda what: said.append((what, len(seconds))), "E-LAKE-AWAY"
+    monkeypatch.setattr("ingest.job.streaming.is_stopped", lambda: False)
+    run.watch(query, StreamGuard(run.stop.is_set), SimpleNamespace(newest=None))
+    assert said == [("the lake is reached again", 1 if applied else HOLDS)]
 
 
 class GoneQuery:
