@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ingest.lake.delta import delta_log
 from ingest.lake.delta.delta_rs_table import write_new
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.files import file_cache
+from ingest.lake.files import file_cache, table_files
 from ingest.lake.files.file_cache import FileCache
-from ingest.lake.files.object_files import LakeAwayError
+from ingest.lake.files.object_files import LakeAwayError, ObjectFiles
 from ingest.model.names import Marker
 from tests.support import faulty_http, s3
 from tests.support.direct_lake import DirectLake
@@ -95,6 +95,25 @@ def test_a_commit_behind_one_that_was_not_seen_is_refused(reached, tmp_path):
         with pytest.raises(ForeignCommitError):
             one.table.commit(work, *done, rows=1)
     assert [row["id"] for row in held(one.uri)] == [1]
+
+
+def test_files_that_no_version_has_go_many_by_one_request_and_those_of_a_log_in_turn(store):
+    place = uri()
+    names = [f"part-{one}.parquet" for one in range(60)]
+    with (
+        faulty_http.before(store.port) as faulty,
+        s3.environment(store.environment(faulty.endpoint)),
+    ):
+        table, files = table_files.at(place), ObjectFiles(place)
+        for name in names[::2]:  # others are gone already
+            files.write(name, "x")
+        faulty.done.clear()
+        table.drop(names, in_turn=False)
+        assert len(faulty.done) == 1
+        assert files.names("") == []
+        faulty.done.clear()
+        table.drop(["_delta_log/0.json", "_delta_log/1.json"])
+        assert len(faulty.done) == 2
 
 
 @pytest.mark.parametrize("fault", ["lost", "busy", "slow"])

@@ -245,7 +245,7 @@ class DeltaRsTable:
             return 0
         # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
         gone = [one for one in named if not Path(one).name.startswith(_VECTORS)]
-        self.at.drop(gone)
+        self.at.drop(gone, in_turn=False)
         # The newest checkpoint lasts, whoever made it, before what it makes needless goes.
         if self.at.local:
             lasting_commits.make_lasting(self.at.folder, max(0, seen.version() - CHECKPOINT_EVERY))

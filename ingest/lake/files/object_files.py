@@ -130,9 +130,15 @@ class ObjectFiles:
         with _said(self._root):
             obstore.put(self._for_data, name, file)
 
-    def remove(self, name: str) -> None:
-        """One file; nothing happens when it is not there."""
-        self._answer(lambda: obstore.delete(self._store, name))
+    def remove(self, *names: str) -> None:
+        """Files, in any order, by one request where the store knows such a one; nothing happens where one is not there."""
+        with _said(self._root):
+            try:
+                obstore.delete(self._store, names)
+            except _NONE:
+                # Where a store is asked for each by itself, what comes behind one that is gone is left.
+                for name in names if len(names) > 1 else ():
+                    self.remove(name)
 
     def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write a file whole, replacing what was there."""

@@ -26,6 +26,9 @@ from ingest.model.location import delta_rs_place, local_folder
 
 LOG = "_delta_log"
 
+_AT_ONCE = 500
+"""Files that one request removes, of the thousand that Amazon takes: it has to be answered within seconds."""
+
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 """The latter where a file lies in the place of a table's folder."""
 
@@ -66,8 +69,8 @@ class TableFiles(Protocol):
     def settle(self, names: Iterable[str]) -> None:
         """These files of the log last from here on."""
 
-    def drop(self, names: Iterable[str]) -> None:
-        """Remove files, one after the other; nothing happens where one is not there."""
+    def drop(self, names: Iterable[str], *, in_turn: bool = True) -> None:
+        """Remove files; nothing happens where one is not there. ``in_turn``: one after the other, where a crash in between must leave the later ones."""
 
     def has(self, path: str) -> bool:
         """Whether there is such a data file."""
@@ -147,8 +150,9 @@ class LocalTable:
         """Synced."""
         durability.files([self.folder / name for name in names])
 
-    def drop(self, names: Iterable[str]) -> None:
+    def drop(self, names: Iterable[str], *, in_turn: bool = True) -> None:
         """Their names go."""
+        del in_turn
         for name in names:
             (self.folder / name).unlink(missing_ok=True)
 
@@ -215,11 +219,13 @@ class RemoteTable:
     def settle(self, names: Iterable[str]) -> None:
         """They do."""
 
-    def drop(self, names: Iterable[str]) -> None:
-        """A request for each."""
-        for name in names:
-            self._files.remove(name)
-            self.cache.forget(self.place, name)
+    def drop(self, names: Iterable[str], *, in_turn: bool = True) -> None:
+        """A request for each, or for some hundreds."""
+        names, most = list(names), 1 if in_turn else _AT_ONCE
+        for some in (names[one : one + most] for one in range(0, len(names), most)):
+            self._files.remove(*some)
+            for name in some:
+                self.cache.forget(self.place, name)
 
     def has(self, path: str) -> bool:
         """In the store, whatever the cache has."""
