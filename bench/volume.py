@@ -1,6 +1,6 @@
 """A backlog of small and huge rows, drained into an empty lake: how much memory the job takes, its Python and its JVM.
 
-    .venv/bin/python -m bench.volume [--gigabytes 5] [--small 1000] [--huge 8000000] [--rounds 1] [--code CHECKOUT] [--lane driver spark]
+    .venv/bin/python -m bench.volume [--gigabytes 5] [--small 1000] [--huge 8000000] [--rounds 1] [--code CHECKOUT] [--lane driver spark] [--heap 1g 2g]
 
 Half of the bytes are rows of ``--small`` bytes, half of ``--huge``, written by real MySQL and brought by real Debezium; a table
 without a key has some of both, which Spark reads. Every lake is compared with MySQL by `ingest audit`. ``--code``: another
@@ -15,6 +15,7 @@ import shutil
 import string
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--code", type=Path, help="another checkout, drained by in turns")
     parser.add_argument("--lane", nargs="*", default=["auto"], help="of this checkout, in turns")
+    parser.add_argument("--heap", nargs="*", help="of each lane, in turns; else what is usual")
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("volume") as (stack, folder):
@@ -49,17 +51,24 @@ def main() -> None:
 def measure(stack: Stack, folder: Path, given: argparse.Namespace) -> None:
     """Fill, drain, compare, print."""
     create(stack)
-    drained(stack, folder / "first", None, None)
+    drained(stack, folder / "first", None, {})
     print("filling Kafka …", flush=True)
     change(stack, given.gigabytes * 1e9 / 2, given.small, given.huge)
-    drained(stack, folder / "first", None, None)
+    drained(stack, folder / "first", None, {})
     shutil.rmtree(folder / "first")
-    sides: dict[str, tuple[Path | None, str | None]] = {one: (None, one) for one in given.lane}
-    sides |= {"other": (given.code, None)} if given.code else {}
+    sides: dict[str, tuple[Path | None, dict[str, Any]]] = {
+        f"{lane}-{heap}" if heap else lane: (
+            None,
+            {"lane": lane, **({"driver_memory": heap} if heap else {})},
+        )
+        for lane in given.lane
+        for heap in given.heap or [None]
+    }
+    sides |= {"other": (given.code, {})} if given.code else {}
     found: dict[str, list[Spent]] = {side: [] for side in sides}
     for number in range(given.rounds):
-        for side, (code, lane) in sides.items():
-            spent = drained(stack, folder / side, code, lane)
+        for side, (code, spark) in sides.items():
+            spent = drained(stack, folder / side, code, spark)
             shutil.rmtree(folder / side)
             found[side].append(spent)
             over = [name for name in ("java", "python") if getattr(spent, name) > LIMIT]
@@ -117,11 +126,10 @@ def change(stack: Stack, each: float, small: int, huge: int) -> None:
         one.join()
 
 
-def drained(stack: Stack, at: Path, code: Path | None, lane: str | None) -> Spent:
-    """A job from its start to its end; ends this process where its lake is not equal."""
+def drained(stack: Stack, at: Path, code: Path | None, spark: Mapping[str, Any]) -> Spent:
+    """A job from its start to its end; ends this process where its lake is not equal. ``spark``: settings of the pipeline file's."""
     at.mkdir(parents=True, exist_ok=True)
     file = at / "b.yaml"
-    spark: dict[str, Any] = {"lane": lane} if lane else {}
     pipeline(stack, file, at, None, **spark)
     environment = {"INGEST_HOME": str(stack.home)}
     run = [sys.executable, "-m", "ingest", "run", str(file), "--once", "--log", f"{at}/spark.log"]

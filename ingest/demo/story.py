@@ -10,11 +10,13 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
+import yaml
 from pyspark.sql import SparkSession
 
 from ingest.config import pipeline_file
@@ -22,6 +24,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
 from ingest.job import first_pipeline_file, spark_session
+from ingest.lake.files import object_store
 from ingest.lake.manifest.manifest_reader import Ledger, age
 from ingest.local import process
 from ingest.local.mysql import PIPELINE
@@ -49,12 +52,15 @@ _ALL = 1_000
 
 @dataclass
 class Demo:
-    """One demo in a folder of its own. ``seconds``: how long live traffic lasts at least."""
+    """One demo in a folder of its own. ``seconds``: how long live traffic lasts at least; ``settings``: sections of its pipeline file in place of its own, such as
+    a cluster's and an object store's.
+    """
 
     home: Path
     seconds: float = 30.0
     keep: bool = False
     view: View = field(default_factory=View)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     _job: Job | None = None
     _picture: Picture = field(default_factory=Picture)
     _peak: int = 0
@@ -111,8 +117,13 @@ class Demo:
         # A demo is over before the JVM's second compiler would pay (bench/ has both).
         with file.open("a") as text:
             text.write(f"\nspark:\n  conf: {json.dumps(spark_session.SHORT)}\n")
+        if self.settings:
+            said = yaml.safe_load(file.read_text(encoding="utf-8"))
+            file.write_text(yaml.safe_dump({**said, **self.settings}), encoding="utf-8")
         self.view.say(f"the pipeline is one file: {file}")
-        return pipeline_file.load(file)
+        pipeline = pipeline_file.load(file)
+        object_store.lend(pipeline.lake)
+        return pipeline
 
     def _snapshot(self, stack: Stack, pipeline: Pipeline) -> None:
         self.view.chapter("Snapshot: every row into Delta, tables made with exact types")

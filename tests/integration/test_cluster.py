@@ -1,6 +1,8 @@
 """A job whose tasks run on a Spark cluster, on machines that have nothing of ours, with its lake in an object store."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -134,3 +136,15 @@ def test_whoever_of_a_cluster_is_killed_the_lake_ends_equal(stack, tmp_path):
         here.lab.until_equal(PATIENCE)
         for number, victim in enumerate(VICTIMS):
             here.round(victim, "share_read", ddl=number % 2 == 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["demo", "conformance"])
+def test_on_a_cluster_the_demo_ends_in_its_proof_and_drawn_histories_conform(what):
+    # In a process of its own: Spark has one session in each.
+    program = [sys.executable, "-m", "tests.integration.on_a_cluster", what, "--histories", "8"]
+    done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"demo": "PROOF lake = source", "conformance": "8 histories conform"}[
+        what
+    ] in done.stdout

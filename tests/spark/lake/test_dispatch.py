@@ -21,7 +21,12 @@ from tests.support.keyed_table import APP, column, rows, source_of
 
 
 @pytest.mark.parametrize(
-    ("engine", "change_feed"), [("delta-rs", False), ("spark", False), ("spark", True)]
+    ("engine", "change_feed"),
+    [
+        ("delta-rs", False),
+        ("spark", False),
+        pytest.param("spark", True, marks=pytest.mark.long),
+    ],
 )
 def test_a_table_is_merged_into_only_where_its_files_may_hold_a_key(
     spark, folder, small, engine, change_feed

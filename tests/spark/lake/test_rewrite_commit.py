@@ -97,7 +97,9 @@ TABLES = {
 @pytest.mark.parametrize(
     ("target", "columns"),
     [
-        pytest.param(*of, id=name, marks=[pytest.mark.long] * name.startswith("by "))
+        pytest.param(
+            *of, id=name, marks=[pytest.mark.long] * (name not in ("mirror", "every type"))
+        )
         for name, of in TABLES.items()
     ],
 )
@@ -265,7 +267,9 @@ def test_a_table_that_has_moved_on_is_left_to_deltas_own_merge(plain):
     "more",
     [
         "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
-        "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+        pytest.param(
+            "SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", marks=pytest.mark.long
+        ),
         "ADD CONSTRAINT positive CHECK (id > 0)",
     ],
 )
