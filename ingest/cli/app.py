@@ -187,7 +187,7 @@ def audit(
     Exit code 0 only when equal; 1 when something differs; 3 when no common position was had.
     """
     from ingest.cli.loading import load
-    from ingest.job import spark_session
+    from ingest.job import run_end, spark_session
     from ingest.observe.audit import Audit
     from ingest.observe.log_audit import LogAudit
     from ingest.observe.log_verdict import differ, is_idle, log_verdict_table
@@ -199,10 +199,11 @@ def audit(
     log = (local.home_folder(home) / "logs" / f"audit-{pipeline.name}.log").absolute()
     spark = spark_session.for_pipeline(pipeline, log)
     try:
-        verdict = Audit(pipeline, spark, say, wait).execute()
-        logs = LogAudit(pipeline, spark).execute() if change_logs else []
+        with run_end.told(log, pipeline.lake.path, run_end.OF_AN_AUDIT):
+            verdict = Audit(pipeline, spark, say, wait).execute()
+            logs = LogAudit(pipeline, spark).execute() if change_logs else []
     finally:
-        spark.stop()
+        spark_session.end(spark)
     if as_json:
         of_logs = {"change_logs": [one.as_json() for one in logs]} if change_logs else {}
         print_json(verdict.as_json() | of_logs)
