@@ -22,7 +22,7 @@ from ingest.changes.kept_frames import free
 from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
-from ingest.lake.delta.delta_snapshot import LiveFile
+from ingest.lake.delta.delta_snapshot import LiveFile, TableState
 from ingest.lake.delta.schema_commit import APP_ID, VERSION, delta_log
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.targets.target import MergePlan
@@ -66,11 +66,11 @@ def merge(
     source: DataFrame,
     plan: MergePlan,
     key: str,
-    of: int,
+    held: TableState,
     files: Sequence[LiveFile],
 ) -> bool:
     """One commit, under the identity that stands in the table's session. ``source``: small, of the session, no two rows with one key;
-    ``key``: the first column of that, by its physical name; ``files``: those of version ``of`` in which a row may match. False, and nothing is
+    ``key``: the first column of that; ``held``: the table as its log has it; ``files``: those of it in which a row may match. False, and nothing is
     done, where the newest version is another one.
     """
     session = table.session
@@ -78,17 +78,18 @@ def merge(
     none = jvm.scala.Option.empty()
     log = delta_log(session, table.path)
     transaction = log.startTransaction(none, none)
-    app, version = session.conf.get(APP_ID), int(session.conf.get(VERSION) or 0)
-    # Asked for, so that Delta notes that we rely on it: a successor's fence is then a conflict.
-    if transaction.txnVersion(app) >= version:
-        return True
-    if transaction.readVersion() != of:
+    app, version = str(session.conf.get(APP_ID)), int(session.conf.get(VERSION) or 0)
+    if transaction.readVersion() != held.version:
         return False
+    # So Delta knows that we rely on it, and a successor's fence is a conflict. To be asked what it is Delta would compute the table's state.
+    transaction.readTxn().addOne(app)
+    if held.markers.get(app, -1) >= version:
+        return True
     transaction.readWholeTable()
     rewrite = _Rewrite(session, log, transaction, plan)
     numbered = rewritten_rows.numbered(source)
     try:
-        actions = rewrite.write(numbered, files, key)
+        actions = rewrite.write(numbered, files, held.physical(key))
     finally:
         free(numbered)
     _tell(session, transaction, rewrite.counts)

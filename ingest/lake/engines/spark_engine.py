@@ -81,12 +81,7 @@ class SparkEngine:
                 return
             small = merge.source.bytes <= SMALL and rewrite_commit.fits(before, files)
             if small and rewrite_commit.merge(
-                merge.table,
-                source,
-                plan,
-                before.state.physical(column),
-                before.state.version,
-                files,
+                merge.table, source, plan, column, before.state, files
             ):
                 return
         if keys is not None:

@@ -70,14 +70,13 @@ def identified(table, batch=1):
 def rewritten(table, source, target, columns, direct=None):
     """The MERGE, of a table that is known by its log; whether it was made."""
     direct = direct or direct_of(table)
-    version, files = direct.version(), list(direct.state.files.values())
+    direct.version()
+    files = list(direct.state.files.values())
     assert rewrite_commit.fits(direct, files)
     names = [one.name for one, _ in columns]
     plan = target.plan(names, (names[0],), quoted)
     with identified(table):
-        return rewrite_commit.merge(
-            table, source, plan, direct.state.physical(names[0]), version, files
-        )
+        return rewrite_commit.merge(table, source, plan, names[0], direct.state, files)
 
 
 def in_session(spark):
@@ -205,7 +204,7 @@ def test_a_column_that_was_widened_is_written_in_its_new_type(plain):
     files = list(direct.state.files.values())
     plan = Mirror().plan([one.name for one, _ in columns], ("id",), quoted)
     with identified(plain, 2):
-        assert rewrite_commit.merge(plain, more, plan, "id", direct.version(), files)
+        assert rewrite_commit.merge(plain, more, plan, "id", direct.state, files)
     assert plain.frame().filter("_ingest.position.pos = 60").count() == 2
     assert {row.id for row in plain.frame().collect()} == {*range(1, 40), 41}
 
@@ -239,7 +238,7 @@ def test_a_successor_s_fence_that_comes_meanwhile_is_a_conflict(plain, monkeypat
     files = list(direct.state.files.values())
     plan = Mirror().plan([one.name for one, _ in PLAIN], ("id",), quoted)
     with identified(plain, 2), pytest.raises(ConcurrentTransactionException):
-        rewrite_commit.merge(plain, source_of(session, PLAIN), plan, "id", direct.version(), files)
+        rewrite_commit.merge(plain, source_of(session, PLAIN), plan, "id", direct.state, files)
     assert plain.committed(APP) == Marker(2, 1, 0).version
     assert plain.frame().filter("_ingest.position.pos > 60").isEmpty()
 
@@ -253,13 +252,13 @@ def test_a_commit_that_is_there_is_not_made_again(plain):
 
 def test_a_table_that_has_moved_on_is_left_to_deltas_own_merge(plain):
     direct = direct_of(plain)
-    known, files = direct.version(), list(direct.state.files.values())
+    files = list(direct.state.files.values())
     plain.append(rows(plain.session, PLAIN, "n = 50", 60))
     plan = Mirror().plan([one.name for one, _ in PLAIN], ("id",), quoted)
     version = plain.version()
     with identified(plain):
         given = source_of(plain.session, PLAIN)
-        assert not rewrite_commit.merge(plain, given, plan, "id", known, files)
+        assert not rewrite_commit.merge(plain, given, plan, "id", direct.state, files)
     assert plain.version() == version
 
 
