@@ -302,7 +302,8 @@ def unlogged(statement: str, database: str) -> Unlogged | None:
             words = dropwhile(lambda token: not token.says("TABLE"), clause)
             other, _ = _table([*words][1:], "" if table.database else database)
             return Unlogged(what, other)
-        if clause[0].says("DROP", "TRUNCATE", "IMPORT"):
+        # A column may be called TABLESPACE, and dropped.
+        if what in EMPTIED or clause[0].says("IMPORT"):
             return Unlogged(what)
     return None
 

@@ -13,6 +13,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -39,6 +44,13 @@ FEATURES = frozenset(
     }
 )
 """Of a table, that were seen to be kept (test_rewrite_commit): Delta's MERGE does more for others, as for generated columns."""
+
+_OTHERS_FILES = (
+    ConcurrentAppendException,
+    ConcurrentDeleteReadException,
+    ConcurrentDeleteDeleteException,
+)
+"""What Delta raises where others have put files in meanwhile, or taken some out, as their OPTIMIZE does: this transaction reads all of a table."""
 
 _SOURCE_ROWS = "operationNumSourceRows"
 """Delta's metric, without which it refuses the commit of a MERGE."""
@@ -71,7 +83,7 @@ def merge(
 ) -> bool:
     """One commit, under the identity that stands in the table's session. ``source``: small, of the session, no two rows with one key;
     ``key``: the first column of that; ``held``: the table as its log has it; ``files``: those of it in which a row may match. False, and nothing is
-    done, where the newest version is another one.
+    done, where the newest version is another one, or somebody commits meanwhile: Delta's own MERGE is for such a table.
     """
     session = table.session
     jvm: Any = session._jvm
@@ -92,13 +104,18 @@ def merge(
         actions = rewrite.write(numbered, files, held.physical(key))
     finally:
         free(numbered)
+    if actions is None:
+        return False
     _tell(session, transaction, rewrite.counts)
     now = jvm.scala.Option.apply(int(time.time() * 1000))
     actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(app, version, now))
     merges = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Merge$")
     nothing = _seq(jvm, [])
     operation = getattr(merges, "MODULE$").apply(none, nothing, nothing, nothing)
-    transaction.commit(_seq(jvm, actions), operation)
+    try:
+        transaction.commit(_seq(jvm, actions), operation)
+    except _OTHERS_FILES:
+        return False
     return True
 
 
@@ -115,14 +132,16 @@ class _Rewrite:
         self._table = StructType.fromJson(json.loads(self._schema))
         self.counts = dict[str, int]()
 
-    def write(self, source: DataFrame, files: Sequence[LiveFile], column: str) -> list[Any]:
-        """Delta's actions that take files out and put files in."""
+    def write(self, source: DataFrame, files: Sequence[LiveFile], column: str) -> list[Any] | None:
+        """Delta's actions that take files out and put files in; None where Spark calls a file otherwise than the log does."""
         plan, table = self._plan, self._table
         self.counts[_SOURCE_ROWS] = source.count()
         entries = {one.path: self._entry(one) for one in files}
         held = self._frame([*entries.values()])
         found = rewritten_rows.matches(held, source, plan).toArrow()
         touched = _touched(files, found)
+        if touched is None:
+            return None
         numbers = frame_of(found.select([rewritten_rows.NUMBER]), self._session)
         rows = rewritten_rows.added(source, numbers, plan, table)
         last = takes_new(touched, column)
@@ -183,11 +202,14 @@ def takes_new(touched: Sequence[LiveFile], column: str) -> LiveFile | None:
     return max(small, key=lambda one: (tops[one.path] if numbers else 0, -one.size), default=None)
 
 
-def _touched(files: Sequence[LiveFile], found: pa.Table) -> list[LiveFile]:
-    """Files in which a row is deleted or updated. A name has a UUID; were two of one name, both are written anew."""
+def _touched(files: Sequence[LiveFile], found: pa.Table) -> list[LiveFile] | None:
+    """Files in which a row is deleted or updated. A name has a UUID; were two of one name, both are written anew. None where one is of another
+    name than all of these: a change of its rows would be lost without a word.
+    """
     changed = found.filter(pc.or_(found["deleted"], found["updated"]))
     names = {uri.rpartition("/")[2] for uri in changed["file"].unique().to_pylist()}
-    return [one for one in files if one.path.rpartition("/")[2] in names]
+    touched = [one for one in files if one.path.rpartition("/")[2] in names]
+    return touched if names <= {one.path.rpartition("/")[2] for one in touched} else None
 
 
 def _rows(entries: Iterable[Action]) -> int | None:

@@ -7,12 +7,13 @@ import pytest
 from chispa import assert_df_equality
 from delta.exceptions import ConcurrentTransactionException
 from deltalake import DeltaTable
+from pyspark.sql import functions as F
 
 from ingest.lake.delta import file_statistics, rewrite_commit
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.delta_snapshot import LiveFile
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.engines.spark_engine import spark_merge
+from ingest.lake.engines.spark_engine import spark_append, spark_merge
 from ingest.model.names import Marker, quoted
 from ingest.model.position import Position
 from ingest.model.topics import TableId
@@ -248,6 +249,51 @@ def test_a_commit_that_is_there_is_not_made_again(plain):
     version = plain.version()
     assert rewritten(plain, source_of(plain.session, PLAIN), Mirror(), PLAIN)
     assert plain.version() == version
+
+
+@pytest.mark.parametrize("what", ["append", "optimize"])
+def test_what_others_do_meanwhile_is_left_to_deltas_own_merge(plain, monkeypatch, what):
+    other, real = SparkTable(in_session(plain.session), plain.path), rewrite_commit._tell
+
+    def others_first(*given):
+        if what == "append":
+            other.append(rows(other.session, PLAIN, "n = 50", 60))
+        else:
+            DeltaTable(plain.path).optimize.compact()
+        real(*given)
+
+    monkeypatch.setattr(rewrite_commit, "_tell", others_first)
+    version = plain.version()
+    assert not rewritten(plain, source_of(plain.session, PLAIN), Mirror(), PLAIN)
+    assert plain.version() == version + 1, "the other's"
+    assert plain.committed(APP) is None
+
+
+def test_a_file_that_spark_calls_otherwise_than_the_log_is_left_to_deltas_own_merge(
+    plain, monkeypatch
+):
+    real = rewrite_commit.rewritten_rows.matches
+    renamed = F.concat(F.col("file"), F.lit("?"))
+    monkeypatch.setattr(
+        rewrite_commit.rewritten_rows,
+        "matches",
+        lambda *given: real(*given).withColumn("file", renamed),
+    )
+    version = plain.version()
+    assert not rewritten(plain, source_of(plain.session, PLAIN), Mirror(), PLAIN)
+    assert plain.version() == version
+
+
+def test_a_column_of_somebody_else_s_gets_its_own_default_in_rows_that_are_added(plain):
+    feature = "'delta.feature.allowColumnDefaults' = 'supported'"
+    for more in (f"SET TBLPROPERTIES ({feature})", "ADD COLUMN extra INT"):
+        plain.session.sql(f"ALTER TABLE delta.`{plain.path}` {more}")
+    plain.session.sql(f"ALTER TABLE delta.`{plain.path}` ALTER COLUMN extra SET DEFAULT 7")
+    plan = Mirror().plan([one.name for one, _ in PLAIN], ("id",), quoted)
+    with identified(plain):
+        new = rows(plain.session, PLAIN, "n = 50", 60)
+        spark_append(plain, new, plan, plain.frame().schema)
+    assert [row.extra for row in plain.frame().filter("id = 50").collect()] == [7]
 
 
 def test_a_table_that_has_moved_on_is_left_to_deltas_own_merge(plain):

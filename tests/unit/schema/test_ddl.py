@@ -109,6 +109,7 @@ def test_tables_are_renamed_in_their_order():
             Unlogged("EXCHANGE PARTITION", TableId("", "u")),
         ),
         ("ALTER TABLE t DISCARD TABLESPACE", None),
+        ("ALTER TABLE t DROP tablespace", None),
         ("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES IN (1))", None),
         ("ALTER TABLE t DROP `partition`, ADD `import` INT, DROP PRIMARY KEY", None),
         ("TRUNCATE TABLE t", None),
