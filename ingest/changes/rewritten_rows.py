@@ -24,7 +24,6 @@ NUMBER = "number"
 _OF_SOURCE = "number "
 """The same, beside the source's own columns: no column of MySQL's has a name that ends with a blank."""
 
-
 _OF_HELD = "file "
 """The file of a table's row, beside the table's own columns."""
 
@@ -62,20 +61,25 @@ def kept(held: DataFrame, source: DataFrame, plan: MergePlan, table: StructType)
     return both.select(*columns)
 
 
-def added(
-    source: DataFrame, matched: DataFrame | None, plan: MergePlan, table: StructType
-) -> DataFrame:
-    """Rows that the MERGE inserts, with the columns of ``table``. ``matched``: ``number long`` of source rows (:func:`numbered`) that match; None:
-    none does, and no row needs a number.
-    """
-    rows = source.alias("s")
-    if matched is not None:
-        same = F.col(f"s.{quoted(_OF_SOURCE)}") == F.col(f"m.{NUMBER}")
-        rows = rows.join(F.broadcast(matched).alias("m"), same, "left_anti")
-    values = _values(plan, table)
-    kinds = {field.name: field.dataType for field in table.fields}
-    columns = (values.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in kinds.items())
-    return rows.filter(plan.insert_when).select(*columns)
+def inserted(source: DataFrame, plan: MergePlan, table: StructType) -> DataFrame:
+    """Rows that the MERGE inserts where none matches, with those columns of ``table`` that it assigns."""
+    values = (value.alias(name) for name, value in _values(plan, table).items())
+    return source.alias("s").filter(plan.insert_when).select(*values)
+
+
+def added(source: DataFrame, matched: DataFrame, plan: MergePlan, table: StructType) -> DataFrame:
+    """Rows that the MERGE inserts, with all columns of ``table``. ``matched``: ``number long`` of source rows (:func:`numbered`) that match."""
+    same = F.col(f"s.{quoted(_OF_SOURCE)}") == F.col(f"m.{NUMBER}")
+    new = source.alias("s").join(F.broadcast(matched).alias("m"), same, "left_anti")
+    rows = inserted(new, plan, table)
+    return rows.select(
+        *(
+            F.col(quoted(one.name))
+            if one.name in rows.columns
+            else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in table.fields
+        )
+    )
 
 
 def _values(plan: MergePlan, table: StructType) -> dict[str, Column]:

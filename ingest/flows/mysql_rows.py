@@ -26,6 +26,12 @@ CHUNK = 1000
 _STATEMENT = 1_000_000
 """Bytes of one, where it is of several rows: MySQL's own default of `max_allowed_packet` was little more once."""
 
+_ESCAPED = "\0\n\r\x1a\"'\\"
+"""Characters that are two in a statement."""
+
+_OF_A_VALUE = 64
+"""Bytes of a number at most, and of what stands around a text."""
+
 _OF_THE_ROW = frozenset((
     1048, 1062, 1264, 1265, 1292, 1365, 1366, 1406, 1411, 1416, 1426, 1451, 1452,
     1525, 1526, 1644, 1690, 3140, 3141, 3156, 3157, 3819, 3903, 4025,
@@ -121,13 +127,6 @@ def misfit(into: Into, row: Sequence[Any], most: int) -> str:
         if why := _bent(value, room):
             return f"{name} {why}"
     return ""
-
-
-_ESCAPED = "\0\n\r\x1a\"'\\"
-
-
-_OF_A_VALUE = 64
-"""Bytes of a number at most, and of what stands around a text."""
 
 
 def _is_too_large(into: Into, row: Sequence[Any], most: int) -> bool:

@@ -6,9 +6,7 @@ lake of a thousand of them would take a thousand commits there. A transaction of
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from delta.exceptions import (
     ConcurrentTransactionException,
@@ -18,7 +16,7 @@ from delta.exceptions import (
 )
 from pyspark.sql import SparkSession
 
-from ingest.lake.delta.schema_commit import delta_log
+from ingest.lake.delta.spark_transaction import SparkTransaction
 from ingest.model.names import Marker
 
 _FASTER = (
@@ -44,21 +42,13 @@ def commit(
 def _commit(
     session: SparkSession, path: str, app_ids: Sequence[str], term: int
 ) -> list[tuple[str, int]]:
-    jvm: Any = session._jvm
-    none = jvm.scala.Option.empty()
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta_log(session, path).startTransaction(none, none)
+    transaction = SparkTransaction(session, path)
     # Asked for, so that Delta notes that we rely on it: a predecessor that is faster is a conflict, and no lost marker.
-    held = {app_id: int(transaction.txnVersion(app_id)) for app_id in app_ids}
+    held = {app_id: int(transaction.of.txnVersion(app_id)) for app_id in app_ids}
     raised = fenced(held, term)
     if raised:
-        now = jvm.scala.Option.apply(int(time.time() * 1000))
-        actions = jvm.java.util.ArrayList()
-        for app_id, version in raised:
-            actions.add(delta.actions.SetTransaction(app_id, version, now))
-        actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-        operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
-        transaction.commit(actions, operation)
+        markers = [transaction.marker(app_id, version) for app_id, version in raised]
+        transaction.commit(markers, transaction.operation("ManualUpdate$"))
     return raised
 
 

@@ -7,8 +7,7 @@ MERGE. What entries of new files say of their values is put right before the com
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -28,8 +27,8 @@ from ingest.lake.delta import file_statistics
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
-from ingest.lake.delta.schema_commit import APP_ID, VERSION, delta_log
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.spark_transaction import SparkTransaction
 from ingest.targets.target import MergePlan
 
 FEATURES = frozenset(
@@ -85,20 +84,16 @@ def merge(
     ``key``: the first column of that; ``held``: the table as its log has it; ``files``: those of it in which a row may match. False, and nothing is
     done, where the newest version is another one, or somebody commits meanwhile: Delta's own MERGE is for such a table.
     """
-    session = table.session
-    jvm: Any = session._jvm
-    none = jvm.scala.Option.empty()
-    log = delta_log(session, table.path)
-    transaction = log.startTransaction(none, none)
-    app, version = str(session.conf.get(APP_ID)), int(session.conf.get(VERSION) or 0)
-    if transaction.readVersion() != held.version:
+    transaction = SparkTransaction(table.session, table.path)
+    app, version = transaction.identity
+    if transaction.of.readVersion() != held.version:
         return False
     # So Delta knows that we rely on it, and a successor's fence is a conflict. To be asked what it is Delta would compute the table's state.
-    transaction.readTxn().addOne(app)
+    transaction.of.readTxn().addOne(app)
     if held.markers.get(app, -1) >= version:
         return True
-    transaction.readWholeTable()
-    rewrite = _Rewrite(session, log, transaction, plan)
+    transaction.of.readWholeTable()
+    rewrite = _Rewrite(table.session, transaction, plan)
     numbered = rewritten_rows.numbered(source)
     try:
         actions = rewrite.write(numbered, files, held.physical(key))
@@ -106,14 +101,11 @@ def merge(
         free(numbered)
     if actions is None:
         return False
-    _tell(session, transaction, rewrite.counts)
-    now = jvm.scala.Option.apply(int(time.time() * 1000))
-    actions.append(jvm.org.apache.spark.sql.delta.actions.SetTransaction(app, version, now))
-    merges = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Merge$")
-    nothing = _seq(jvm, [])
-    operation = getattr(merges, "MODULE$").apply(none, nothing, nothing, nothing)
+    _tell(table.session, transaction.of, rewrite.counts)
+    nothing = transaction.seq()
+    operation = transaction.operation("Merge$").apply(transaction.none, nothing, nothing, nothing)
     try:
-        transaction.commit(_seq(jvm, actions), operation)
+        transaction.commit([*actions, transaction.marker(app, version)], operation)
     except _OTHERS_FILES:
         return False
     return True
@@ -122,13 +114,11 @@ def merge(
 class _Rewrite:
     """What one transaction writes, and how many rows of each kind that is (``counts``, as Delta's history names them)."""
 
-    def __init__(self, session: SparkSession, log: Any, transaction: Any, plan: MergePlan) -> None:
-        self._session, self._log, self._transaction, self._plan = session, log, transaction, plan
-        jvm: Any = session._jvm
-        self._jvm = jvm
-        actions = getattr(jvm.org.apache.spark.sql.delta.actions, "Action$")
-        self._from_json = getattr(actions, "MODULE$").fromJson
-        self._schema = str(transaction.metadata().schemaString())
+    def __init__(
+        self, session: SparkSession, transaction: SparkTransaction, plan: MergePlan
+    ) -> None:
+        self._session, self._transaction, self._plan = session, transaction, plan
+        self._schema = str(transaction.of.metadata().schemaString())
         self._table = StructType.fromJson(json.loads(self._schema))
         self.counts = dict[str, int]()
 
@@ -151,10 +141,11 @@ class _Rewrite:
         rows = rows.coalesce(1)
         if others := [one for one in touched if one is not last]:
             rows = self._kept(others, source, entries).union(rows)
-        added = [*map(self._readable, _items(self._jvm, self._transaction.writeFiles(rows._jdf)))]
+        written = self._transaction.of.writeFiles(rows._jdf)
+        added = [self._readable(written.apply(at)) for at in range(written.size())]
         self._count(found, touched, added)
         removed = [entries[one.path].remove() for one in touched]
-        return [*removed, *(self._from_json(json.dumps(one)) for one in added)]
+        return [*removed, *map(self._transaction.action, added)]
 
     def _kept(
         self, files: Sequence[LiveFile], source: DataFrame, entries: Mapping[str, Any]
@@ -164,13 +155,15 @@ class _Rewrite:
         return rewritten_rows.kept(held, source, self._plan, self._table)
 
     def _frame(self, entries: Sequence[Any]) -> DataFrame:
-        none, files = self._jvm.scala.Option.empty(), _seq(self._jvm, entries)
-        snapshot = self._transaction.snapshot()
-        return DataFrame(self._log.createDataFrame(snapshot, files, False, none), self._session)
+        begun = self._transaction
+        files, snapshot = begun.seq(entries), begun.of.snapshot()
+        return DataFrame(
+            begun.log.createDataFrame(snapshot, files, False, begun.none), self._session
+        )
 
     def _entry(self, file: LiveFile) -> Any:
         whole = {**file.add, "partitionValues": {}, "dataChange": True}
-        return self._from_json(json.dumps({"add": whole}, ensure_ascii=False))
+        return self._transaction.action({"add": whole})
 
     def _readable(self, written: Any) -> Action:
         """The action that puts a file in, with bounds that every reader takes as they are meant (``read_back``)."""
@@ -234,14 +227,3 @@ def _tell(session: SparkSession, transaction: Any, counts: Mapping[str, int]) ->
         metrics.put(name, metric)
     told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(metrics)
     transaction.registerSQLMetrics(session._jsparkSession, told)
-
-
-def _seq(jvm: Any, items: Iterable[Any]) -> Any:
-    held = jvm.java.util.ArrayList()
-    for one in items:
-        held.add(one)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(held).toSeq()
-
-
-def _items(jvm: Any, items: Any) -> Iterator[Any]:
-    return iter(jvm.scala.jdk.javaapi.CollectionConverters.asJava(items))

@@ -9,31 +9,15 @@ configuration, where Delta's other commands take it from.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ingest.lake.delta.spark_transaction import SparkTransaction
 from ingest.model.names import RESERVED_COLUMN
 from ingest.schema.delta_types import type_json
 from ingest.schema.evolution import Field
-
-APP_ID = "spark.databricks.delta.write.txnAppId"
-VERSION = "spark.databricks.delta.write.txnVersion"
-"""Where a commit's identity stands (``tests/capability/test_delta.py``)."""
-
-
-def delta_log(session: SparkSession, path: str) -> Any:
-    """Delta's own object for a table's log, with the session active in this thread.
-
-    A command of Spark's sees to that itself. Delta's objects do not: they read a checkpoint, and take the note of a
-    commit, by the session that is active in the thread that asks, and fail in a thread that has none.
-    """
-    jvm: Any = session._jvm
-    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession$")
-    getattr(sessions, "MODULE$").setActiveSession(session._jsparkSession)
-    return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, path)
 
 
 def commit(session: SparkSession, path: str, columns: Sequence[Field]) -> None:
@@ -56,15 +40,12 @@ def _commit(
     changed_to: Callable[[dict[str, Any]], Mapping[str, Any]],
     properties: Mapping[str, str],
 ) -> None:
-    jvm: Any = session._jvm
-    delta = jvm.org.apache.spark.sql.delta
-    none = jvm.scala.Option.empty()
-    transaction = delta_log(session, path).startTransaction(none, none)
-    app, version = session.conf.get(APP_ID), int(session.conf.get(VERSION) or 0)
+    transaction = SparkTransaction(session, path)
+    app, version = transaction.identity
     # Asked for, so that Delta notes that we rely on it: a successor's fence is then a conflict.
-    if transaction.txnVersion(app) >= version:
+    if transaction.of.txnVersion(app) >= version:
         return
-    held = transaction.metadata()
+    held = transaction.of.metadata()
     configuration = held.configuration()
     for name, text in properties.items():
         configuration = configuration.updated(name, text)
@@ -78,14 +59,10 @@ def _commit(
         configuration,
         held.createdTime(),
     )
-    transaction.updateMetadata(changed, False)
-    now = jvm.scala.Option.apply(int(time.time() * 1000))
-    actions = jvm.java.util.ArrayList()
-    actions.add(delta.actions.SetTransaction(app, version, now))
-    actions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-    operation = getattr(delta, "DeltaOperations$UpdateSchema")
-    schemas = held.schema(), transaction.metadata().schema()
-    transaction.commit(actions, operation(*schemas))
+    transaction.of.updateMetadata(changed, False)
+    schemas = held.schema(), transaction.of.metadata().schema()
+    operation = transaction.operation("UpdateSchema")(*schemas)
+    transaction.commit([transaction.marker(app, version)], operation)
 
 
 def changed_schema(held: dict[str, Any], columns: Sequence[Field]) -> dict[str, Any]:

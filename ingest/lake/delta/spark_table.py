@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
-from ingest.lake.delta.schema_commit import APP_ID, VERSION
+from ingest.lake.delta.spark_transaction import APP_ID, VERSION, delta_log
 from ingest.lake.delta.table_features import kept_for
 from ingest.lake.files import table_files
 from ingest.lake.files.hadoop_files import HadoopFiles
@@ -346,7 +346,7 @@ class SparkTable:
     def _snapshot(self) -> Any:
         jvm: Any = self.session._jvm
         none = jvm.scala.Option.empty()
-        return schema_commit.delta_log(self.session, self.path).update(False, none, none)
+        return delta_log(self.session, self.path).update(False, none, none)
 
 
 def _escaped(text: str) -> str:

@@ -124,10 +124,7 @@ def spark_append(target: SparkTable, source: DataFrame, plan: MergePlan, types: 
     """What a MERGE into a table that holds none of the keys comes to: no join, and the source is read once. ``types``: the table's, to
     which a MERGE would bring each value by itself.
     """
-    rows = rewritten_rows.added(source, None, plan, types)
-    target.append(
-        rows.select(*plan.assignments)
-    )  # a column of somebody else's gets what the table itself says
+    target.append(rewritten_rows.inserted(source, plan, types))
 
 
 def spark_merge(

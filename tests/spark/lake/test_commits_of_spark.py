@@ -8,7 +8,7 @@ from delta.exceptions import ConcurrentTransactionException
 from py4j.protocol import Py4JJavaError
 
 from ingest.config.resources import resource
-from ingest.lake.delta import delta_log, schema_commit
+from ingest.lake.delta import delta_log, spark_transaction
 from ingest.lake.delta.commit import Committer, Identity, sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.lease import LeaseLostError
@@ -109,7 +109,7 @@ class Race:
 
     def commit(self, actions):
         """True where Spark takes version 1 for its own."""
-        log = schema_commit.delta_log(self.session, str(self.table))
+        log = spark_transaction.delta_log(self.session, str(self.table))
         conf = log.newDeltaHadoopConf()
         path = self._jvm.org.apache.hadoop.fs.Path(f"file:{self.file}")
         lines = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions)
