@@ -16,13 +16,13 @@ _CLOSED = re.compile(
     r"|(key|value|header)\.converter.*|.*\.handling\.mode|.*\.adjustment\.mode|time\.precision\.mode|enable\.time\.adjuster"
     r"|skipped\.operations|tombstones\.on\.delete|include\.schema\.changes|sourceinfo\..*|table\..*|column\..*|message\.key\.columns"
     r"|gtid\..*|signal\.enabled\.channels|signal\.kafka\..*|notification\..*|provide\.transaction\.metadata|errors\.tolerance"
-    r"|exactly\.once\.support|transaction\.boundary.*|offsets\.storage\..*|(database|driver|snapshot|schema\.history\.internal)(\..*)?"
+    r"|exactly\.once\.support|transaction\.boundary.*|offsets\.storage\..*|(database|driver|(legacy\.)?snapshot|schema\.history\.internal)(\..*)?"
     r"|(producer|consumer|admin)\.override\..*|.*bootstrap\.servers"
 )
 _OPEN = re.compile(
     r"topic\.creation\.default\.(replication\.factor|retention\.(ms|bytes)|max\.message\.bytes|compression\.type|segment\..*|min\.insync\.replicas)"
     r"|topic\.cache\.size|signal\.poll\.interval\.ms|database\.ssl\.(key|trust)store(\.password)?|database\.ssl\.mode|database\.query\.timeout\.ms"
-    r"|driver\.(connectTimeout|socketTimeout|tcpKeepAlive)|snapshot\.(fetch\.size|max\.threads|delay\.ms|lock\.timeout\.ms)"
+    r"|driver\.(connectTimeout|socketTimeout|tcpKeepAlive)|snapshot\.(fetch\.size|delay\.ms|lock\.timeout\.ms)"
     r"|snapshot\.select\.statement\.overrides.*|snapshot\.tables\.order\.by\.row\.count"
     r"|schema\.history\.internal\.(kafka\.(recovery\..*|query\.timeout\.ms|create\.timeout\.ms)|(producer|consumer)\.(?!.*bootstrap).*)"
     r"|producer\.override\.(max\.request\.size|buffer\.memory|linger\.ms|batch\.size|compression\.type|max\.block\.ms)"
@@ -42,6 +42,7 @@ OURS = {
     "include.schema.changes": "true",
     "enable.time.adjuster": "false",
     "tasks.max": "1",
+    "snapshot.max.threads": "1",
 }
 """Of the closed ones those that people name most; as ``connect/mysql-connector.yaml`` has them, which a test holds."""
 
@@ -49,6 +50,12 @@ OURS = {
 def refusal(name: str, value: str) -> str | None:
     """Why a setting cannot be taken; None where it can."""
     closed = _CLOSED.fullmatch(name) and not _OPEN.fullmatch(name)
+    if name == "snapshot.max.threads" and value != OURS[name]:
+        return (
+            f"with `{name}` Debezium 3.6.1 reads a table's rows as of several moments, so that rows of a table without a key come "
+            "twice, and leaves out rows where an ENUM or SET is of the key; leave it away (`source.first_rows: in_chunks` is "
+            "for tables whose first reading takes hours)"
+        )
     if closed and OURS.get(name) != value:
         return f"`{name}` is what the meaning, the order or the number of changes depends on, and not to be changed"
     if _SECRET.fullmatch(name) and not _is_referred(name, value):

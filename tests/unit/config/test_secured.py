@@ -252,3 +252,12 @@ def test_what_spark_commits_by_and_where_stays_as_the_lake_says():
         said = refusal(with_("lake", path="s3a://b/l") + f"spark: {{conf: {{{conf}: hunter2}}}}\n")
         assert conf in said
         assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("threads", ["0", "2", "4"])
+def test_a_snapshot_by_several_threads_is_refused_with_what_it_does_to_rows(threads):
+    said = refusal(with_("connect", settings={"snapshot.max.threads": threads}))
+    assert "several moments" in said
+    assert "first_rows" in said
+    assert connector_settings.refusal("snapshot.max.threads", "1") is None
+    assert connector_settings.refusal("legacy.snapshot.max.threads", "true")
