@@ -38,7 +38,8 @@ from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.manifest.part_rows import Last
 from ingest.maintenance.schedule import Maintenance
 from ingest.model import manifest
-from ingest.model.manifest import Entry, Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, TableState
 from ingest.model.names import Role, app_id, manifest_path
 from ingest.model.position import Position
 from ingest.schema.delta_types import fields_json

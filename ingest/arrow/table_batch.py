@@ -17,7 +17,8 @@ from ingest.changes.arrow_frames import frame_of
 from ingest.changes.envelope import PLACE
 from ingest.changes.kept_frames import free, keep
 from ingest.changes.row_images import RowSchema
-from ingest.model.manifest import Gap, LogState
+from ingest.model.gap import Gap
+from ingest.model.manifest import LogState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.position import Position
 from ingest.model.start_facts import LogHeld

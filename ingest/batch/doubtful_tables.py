@@ -10,7 +10,8 @@ from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
 from ingest.model import position_ties
-from ingest.model.manifest import Entry, Gap
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured

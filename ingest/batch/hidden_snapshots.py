@@ -8,6 +8,7 @@ manifest that says from where a topic waits, and a start reads on from there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -28,6 +29,9 @@ from ingest.schema.steps import Attempt, TableFacts
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
 
+FIRST_PAUSE = 15.0
+"""Seconds until a table that was changed while it was read for the second time is read again; twice as many each further time."""
+LONGEST_PAUSE = 600.0
 _LAST = ("last", "last_in_data_collection")
 """What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""
 
@@ -87,6 +91,19 @@ def is_whole(table: TableId, since: Position, *, certain: bool) -> Callable[[Rea
     return found
 
 
+def has_changed(read: Reading, table: TableId, until: Position) -> bool:
+    """Whether changes of the table lie between its snapshot's place and ``until``, so that its rows may hold them already
+    (``read_moments``).
+    """
+    facts = read.facts.get(table)
+    if facts is None or facts.attempt is None:
+        return False
+    assert read.fresh is not None
+    place = F.col("position")
+    between = (place > dedup.literal(facts.attempt.position)) & (place <= dedup.literal(until))
+    return not read.fresh.filter(dedup.streamed() & between).isEmpty()
+
+
 def _has_last_row(read: Reading, attempt: Attempt) -> bool:
     assert read.fresh is not None
     here = F.coalesce("run", F.lit("")) == attempt.run
@@ -116,6 +133,12 @@ class Hidden:
     """Tables of which all was in Kafka when it was noted where their topic ends."""
     _tried: dict[str, object] = field(default_factory=dict)
     """By table: what was known when all that waits was last looked at, and not whole."""
+    _exact: dict[str, Position] = field(default_factory=dict)
+    """By table: the place of a snapshot that was asked for and is shown, and holds no change that came behind it."""
+    _doubts: dict[str, int] = field(default_factory=dict)
+    """By table: how often it was changed while it was read."""
+    _again_at: dict[str, tuple[float, Position]] = field(default_factory=dict)
+    """By such a table: when it is read again, and behind which place."""
 
     def look(self, newest: Entry, streamed: Position | None, requests: Sequence[Request]) -> None:
         """Take in what is whole. ``streamed``: the newest position that is known to be streamed."""
@@ -144,6 +167,13 @@ class Hidden:
             self._forget(name)
             return
         read = Cleanup(table, hidden)
+        moments = [self.requests.moments.upper(one.id) for one in requests]
+        heard = [at for at in moments if at is not None]
+        if len(heard) < len(moments):
+            return
+        until = max(heard, default=None)
+        if name in self._again_at:
+            return
         if name not in self._certain and self._is_certain(name, streamed, asked):
             self._certain.add(name)
             self.awaited.forget(read)  # rows may have come since it was noted
@@ -153,11 +183,59 @@ class Hidden:
             return
         empty = bool(asked) and all(one.empty for one in asked)
         since = NONE_COUNTS if empty else pinned or Position(0, 0, 0)
-        if self.spine.show(table, since, is_whole(table, since, certain=certain)):
+        whole = is_whole(table, since, certain=certain)
+        if self.spine.show(table, since, self._undoubted(table, whole, None if empty else until)):
             self._forget(name)
         else:
             self._tried[name] = known
         self.awaited.forget(read)
+
+    def _undoubted(
+        self, table: TableId, whole: Callable[[Reading], bool], until: Position | None
+    ) -> Callable[[Reading], bool]:
+        """The same, of one that was asked for only where nothing was changed while it was read; else it is asked for anew."""
+
+        def found(read: Reading) -> bool:
+            if not whole(read):
+                return False
+            if until is None or not has_changed(read, table, until):
+                if until is not None and (attempt := read.facts[table].attempt):
+                    self._exact[str(table)] = attempt.position
+                self._doubts.pop(str(table), None)
+                return True
+            self._doubt(str(table), until)
+            return False
+
+        return found
+
+    def _doubt(self, name: str, until: Position) -> None:
+        """At once the first time; each further reading, during which nothing is streamed, after twice the pause."""
+        times = self._doubts[name] = self._doubts.get(name, -1) + 1
+        pause = FIRST_PAUSE * 2 ** (times - 1) if times else 0.0
+        self._again_at[name] = (time.monotonic() + min(pause, LONGEST_PAUSE), until)
+
+    def to_ask_again(self) -> dict[TableId, Position]:
+        """Tables of which what was read is of no use, and which it is time to read once more, behind these places."""
+        now = time.monotonic()
+        due = {name: place for name, (at, place) in self._again_at.items() if now >= at}
+        for name in due:
+            del self._again_at[name]
+            self._forget(name)
+        return {TableId.parse(name): place for name, place in due.items()}
+
+    def is_doubtful(self, request: Request, newest: Entry) -> bool:
+        """Whether a table without a key that was not hidden, as it had no rows to show before, was changed since the place of
+        its rows: whether they hold these changes already nobody knows. ``request``: whose rows are applied.
+        """
+        state = newest.tables.get(request.table)
+        if request.kind != "BLOCKING" or self.requests.was_empty(request):
+            return False
+        if state is None or state.floor is None or state.position is None or state.hidden:
+            return False
+        version = self.definitions.known().at(TableId.parse(request.table), state.floor)
+        if version is None or version.key:
+            return False
+        return state.position > state.floor and self._exact.get(request.table) != state.floor
 
     def _is_certain(self, name: str, streamed: Position | None, asked: Sequence[Asked]) -> bool:
         """Of one that was asked for the connector says that it has read it as soon as the rows are in its own queue, and

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, Place
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, Place
 from ingest.model.start_facts import LogHeld, Note
 from ingest.model.topics import TableId
 

@@ -44,7 +44,8 @@ from ingest.maintenance.schedule import Maintenance
 from ingest.model import offset_ranges
 from ingest.model.epochs import Epoch
 from ingest.model.failpoints import reached
-from ingest.model.manifest import Entry, Gap, Kind
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, Kind
 from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop

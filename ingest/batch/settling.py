@@ -8,7 +8,7 @@ and the lake must hold what the topic held then.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,9 +21,11 @@ from ingest.changes import restarted_snapshots
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, Kind
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, Kind
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
+from ingest.model.topics import TableId
 from ingest.schema import ddl_policy, pending_ddl
 from ingest.source.definition_check import SecondLook
 from ingest.source.later_tables import LaterTables
@@ -102,6 +104,7 @@ class Settling:
             if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self.clean_up(cleanup)
         self._hidden.look(newest, streamed, requests)
+        self._read_again(self._hidden.to_ask_again())
         for request in requests:
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
@@ -121,12 +124,22 @@ class Settling:
         if gaps != entry.gaps:
             self._spine.rewind(replace(entry, gaps=gaps))
             for table in looked.joined:
-                self._requests.say(f"{table}: {reasons.JOINED.says}; taking it whole")
+                self._requests.say(f"{table}: {looked.why(table)}")
         for request in self._requests.open() if looked.void else ():
             if request.table in looked.void:
                 self._requests.done(request)
         later.published(looked, self._spine.newest)
         self.ask_again(gaps)
+
+    def _read_again(self, tables: Mapping[TableId, Position]) -> None:
+        """Gaps by which what was read of these, up to these places, is void, and asked for anew."""
+        for table, known in tables.items():
+            entry, number = self._newest, self._spine.note().batch_id
+            why, place = reasons.CHANGED_WHILE_READ.says, (self._again.pipeline.topic(table), 0)
+            at = entry.ends.get(place, 0)
+            gap = Gap(str(table), *place, at, at, why, number, position=known)
+            self._spine.rewind(replace(entry, gaps=(*entry.gaps, gap)))
+            self._requests.say(f"{table}: {why}; it is read again")
 
     def _follow_ddl(self, newest: Entry, streamed: Position, requests: Sequence[Request]) -> None:
         catalog, barriers = self._definitions.governed(newest)
@@ -154,6 +167,10 @@ class Settling:
         waits = not (outcome.void and state and state.hidden)
         if waits and not (self._is_applied(read) and self._is_applied(outcome.cleanup)):
             return False
+        if not outcome.void and self._hidden.is_doubtful(request, self._newest):
+            table = TableId.parse(request.table)
+            self._read_again({table: self._newest.tables[request.table].position or request.below})
+            return False  # void from here on
         if outcome.void:
             self._forget_rows_of(request)
         elif request.table not in self._newest.tables:

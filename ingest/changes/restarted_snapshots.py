@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ingest.model import reasons
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.position import PART_DELETE, Position
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog

@@ -241,6 +241,7 @@ def resync(
     from ingest.cli.loading import load
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
+    from ingest.source.named_table import known_table
     from ingest.source.resync_all import resnapshot
 
     pipeline = load(file)
@@ -253,7 +254,7 @@ def resync(
     if everything:
         resnapshot(pipeline, say)
     else:
-        names = [str(again.known_table(pipeline, name)) for name in tables or ()]
+        names = [str(known_table(pipeline, name)) for name in tables or ()]
         again.request(pipeline, names, say)
     say(f"next: ingest run {file} (a job that runs already brings it to its end by itself)")
 

@@ -24,18 +24,26 @@ app = typer.Typer(
 @command
 def plan(file: PipelineFile) -> None:
     """Show what `apply` would change."""
-    _print_plan(Connector(load(file)).plan())
+    from ingest.source import first_rows
+
+    pipeline = load(file)
+    connector = Connector(pipeline)
+    first_rows.foresee(pipeline, connector)
+    _print_plan(connector.plan())
 
 
 @app.command()
 @command
 def apply(file: PipelineFile) -> None:
     """Create the connector or bring it to what the pipeline file says."""
+    from ingest.source import first_rows
     from ingest.start.preflight import refuse_unfit
 
     pipeline = load(file)
     refuse_unfit(pipeline)
-    done = Connector(pipeline).apply(say)
+    connector = Connector(pipeline)
+    first_rows.begin(pipeline, connector)
+    done = connector.apply(say)
     verb = {"create": "created", "change": "changed", "nothing": "already as desired"}
     say(f"connector {pipeline.name}: {verb[done.action]}")
 

@@ -70,6 +70,12 @@ class Source(Settings):
         "zero date, too. `quarantine`: nobody guesses, the row is set aside. `null`: the zero date. "
         "`keep`: that moment.",
     )
+    first_rows: Literal["at_once", "in_chunks"] = Field(
+        "at_once",
+        description="How the rows come that are there before the first run. `at_once`: by Debezium's snapshot, all of one moment, "
+        "before anything is streamed; one that is interrupted begins again. `in_chunks`: beside the stream, table by table, going on "
+        "where it was interrupted; needs GTIDs.",
+    )
     server_id: int | None = Field(
         None, ge=1, lt=2**32, description="Replica id of the connector; derived when absent."
     )

@@ -38,7 +38,7 @@ from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop
 from ingest.model.topics import TableId
 from ingest.observe.observer import Observer, observed
-from ingest.source import later_tables, mysql, resync, resync_signal, schema_history
+from ingest.source import first_rows, later_tables, mysql, resync, resync_signal, schema_history
 from ingest.source.connector import Connector
 from ingest.source.delivery import await_delivery
 from ingest.source.epoch_registry import EpochRegistry
@@ -123,6 +123,7 @@ class Run:
         lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)
+        first_rows.begin(self.pipeline, connector)
         unknown, leave_out = self._expect_later(connector, captured)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync_signal.signal_topic(self.pipeline))
@@ -130,6 +131,7 @@ class Run:
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
         number = newest_number(epochs.known())
         supervisor = Supervisor(connector, self.say, number, unknown, leave_out)
+        first_rows.follow(connector, supervisor, self.say, self._stop)
         with mysql.connected(self.pipeline.source) as cursor:
             target = mysql.reached(cursor)
             plain = self._read_in_driver(captured, mysql.keyed(cursor))
@@ -196,7 +198,7 @@ class Run:
         before.begin()
         joining = before.joining(captured)
         newest = Ledger(self.pipeline.lake.path).last()
-        incomplete = later_tables.incomplete_in(newest) | before.unknown()
+        incomplete = later_tables.untold_in(newest) | before.unknown()
         connector.passes_over = bool(joining or incomplete)
         if joining:
             schema_history.forget(connector, joining, self.say)

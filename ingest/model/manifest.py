@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from ingest.model import numberings, reasons
+from ingest.model import numberings
+from ingest.model.gap import Gap
 from ingest.model.position import SQL_TYPE, Position
-from ingest.model.topics import TableId, table_or_topic
 
 Place = tuple[str, int]
 """A Kafka topic and partition."""
@@ -139,54 +139,6 @@ class TableState:
     def waits(self) -> bool:
         """True when changes are read and left in Kafka."""
         return bool(self.paused or self.stopped or self.hidden)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Records that Kafka lost before they were applied: the half-open offset range, and why.
-
-    ``since``: the batch that recorded it. ``resync``: the position from which the table was taken
-    again, which is what closes a gap; None while it is open. ``position``: the table's newest position when the gap was
-    recorded, a snapshot's that was known by then included. Reading the table again closes the gap only where MySQL was read
-    at this position or later. ``table``: the topic's name where nobody knew which table it carries.
-    """
-
-    table: str
-    topic: str
-    partition: int
-    start: int
-    end: int
-    reason: str
-    since: int
-    resync: Position | None = None
-    position: Position | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """True until the gap is closed: the table was read from MySQL again."""
-        return self.resync is None
-
-    def makes_void(self, table: str, asked_after: int) -> bool:
-        """True where this is what a request, for a table and after a batch, may have lost its own rows by: it was asked
-        for before this was recorded.
-        """
-        older = self.since > asked_after
-        return self.is_open and self.table == table and older and reasons.voids(self.reason)
-
-    @property
-    def by_hand(self) -> bool:
-        """True where a person gave changes up: only a person has the table taken again."""
-        return reasons.DROPPED.is_in(self.reason)
-
-    @property
-    def has_joined(self) -> bool:
-        """True where the table has joined later, and was not taken whole yet."""
-        return self.is_open and reasons.JOINED.is_in(self.reason)
-
-    @property
-    def of(self) -> TableId | None:
-        """The table; None where only the topic is known, so that none can be taken again."""
-        return table_or_topic(self.table)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ingest.model import reasons
-from ingest.model.manifest import Gap
+from ingest.model.gap import Gap
 from ingest.model.position import Position
 from ingest.model.topics import TableId, table_or_topic
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry
 
 _ENDS_ANEW = (reasons.TOPIC_DELETED, reasons.TOPIC_MADE_AGAIN, reasons.END_LOST)
 """Behind these a topic's offsets are given to other records, so where a log ends says nothing of where its table is."""

@@ -104,6 +104,13 @@ LOG_GONE = Reason(
     _DOUBTFUL,
     "keep binlogs for longer (`binlog_expire_logs_seconds`)",
 )
+CHANGED_WHILE_READ = Reason(
+    "without a key, and changed in the moment in which it was read: which of these changes its rows hold already is not certain",
+    _DOUBTFUL,
+    "nothing where nobody writes to it for some seconds now and then; else stop who writes to it for a moment, or `ingest resync "
+    "FILE --all`, which reads all tables as of one certain place",
+    voids=True,
+)
 MICROSECONDS = Reason(
     "rows that differ in microseconds alone were one row to an earlier version of ingest",
     "rows may be missing in a table without a key until it was taken again",
@@ -119,6 +126,11 @@ JOINED = Reason(
     "the table is incomplete, and may be empty or missing, until it was taken whole",
     "nothing: the table is taken by itself where MySQL has GTIDs; else `ingest resync FILE --all`",
 )
+FIRST_ROWS = Reason(
+    "rows of before the first run are still to come: they are read in chunks, beside the stream",
+    "the table is incomplete, and may be empty or missing, until it was taken whole",
+    BY_ITSELF,
+)
 DROPPED = Reason(
     "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
     "the table may differ from the source until it was taken again",
@@ -126,8 +138,9 @@ DROPPED = Reason(
 )
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
-    *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, MICROSECONDS),
-    *(LABELS_AS_NULL, JOINED, DROPPED),
+    *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, CHANGED_WHILE_READ),
+    MICROSECONDS,
+    *(LABELS_AS_NULL, JOINED, FIRST_ROWS, DROPPED),
 )
 
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ingest.model.manifest import Entry, Gap, Place
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, Place
 from ingest.model.names import Marker
 from ingest.model.offset_ranges import filled, offsets_as_json, offsets_from_json
 from ingest.model.position import Position

@@ -22,7 +22,8 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model.manifest import Entry, Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, TableState
 from ingest.model.names import RESERVED_COLUMN, quoted
 from ingest.model.topics import TableId, captured
 from ingest.observe import fingerprint, left_tables, only_in_lake
@@ -299,7 +300,7 @@ def _count(cursor: Cursor, table: _Table) -> int:
 def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
     """What a policy, or a person who gave changes up, has to do with a table, or that it joined later. ``gaps``: the table's."""
     notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
-    notes += [f"incomplete: {one.reason}" for one in gaps if one.has_joined]
+    notes += [f"incomplete: {one.reason}" for one in gaps if one.is_incomplete]
     if state and state.stopped:
         notes.insert(0, f"stands still: {state.stopped}")
     elif state and state.paused:

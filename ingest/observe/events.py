@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ingest.model.errors import IngestError, table_of
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.reasons import COULD_NOT
 from ingest.model.topics import TableId
 from ingest.observe.published import Published

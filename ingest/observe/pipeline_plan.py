@@ -30,7 +30,7 @@ from ingest.observe.lake_plan import (
 )
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
-from ingest.source import connector, mysql
+from ingest.source import connector, first_rows, mysql
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         for name in held
     }
     targets = {name: target.name for name, target in kept_as.items() if not target.default}
-    return PipelinePlan(connector.Connector(pipeline).plan(), tuple(found), engines, targets)
+    its = connector.Connector(pipeline)
+    first_rows.foresee(pipeline, its)
+    return PipelinePlan(its.plan(), tuple(found), engines, targets)
 
 
 def _in_kafka(

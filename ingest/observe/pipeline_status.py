@@ -17,18 +17,19 @@ from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine.waiting_list import Waiting, waiting_list
 from ingest.model.errors import IngestError
+from ingest.model.gap import Gap
 from ingest.model.location import within_reach
-from ingest.model.manifest import Entry, Gap
+from ingest.model.manifest import Entry
 from ingest.model.names import lease_path
 from ingest.model.topics import TableId, captured
 from ingest.observe import left_tables
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
+from ingest.source.diagnosis import SILENT_AFTER, Facts, diagnose
 from ingest.source.later_tables import TakenBefore
 from ingest.source.left_out import LeftOut
 from ingest.source.resync import Requests
-from ingest.source.supervisor import SILENT_AFTER, Facts, diagnose
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ingest.model.manifest import Entry, Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, TableState
 
 
 @dataclass(frozen=True)

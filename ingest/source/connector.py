@@ -131,6 +131,9 @@ class Connector:
         which a gap says that rows are missing. At all other times its task is to fail."""
         self.leaves_out: tuple[str, ...] = ()
         """Patterns of tables that it leaves out beside those of the pipeline file (``LeftOut``)."""
+        self.leaves_rows = False
+        """Whether its first snapshot is to read definitions alone, since rows come in chunks (``first_rows``). Only until it
+        streams: were its offset lost later, nothing would say which changes it has passed over."""
         self._call = Rest(pipeline.connect).call
 
     def plan(self) -> Plan:
@@ -201,6 +204,12 @@ class Connector:
         """Remove the stored offset of a stopped connector: it begins with a snapshot."""
         self._call("DELETE", f"/connectors/{self.name}/offsets")
 
+    def begin_again(self) -> None:
+        """From a snapshot, as if it had never run. A crash in between leaves it stopped, or failing as before."""
+        self.stop()
+        self.forget_offset()
+        self.resume()
+
     def delete(self) -> None:
         """Remove it and wait until Connect has forgotten it; topics and the lake stay."""
         self._call("DELETE", f"/connectors/{self.name}", absent_ok=True)
@@ -217,9 +226,12 @@ class Connector:
             wanted["table.include.list"] = include_expression(taken_now)
         if self.passes_over:
             wanted = {_UNKNOWN_TABLES: "warn"} | wanted
+        begins = is_snapshotting(self.offset(say))
+        if begins and self.leaves_rows:
+            wanted["snapshot.mode"] = "no_data"
         if snapshot_select.SETTING in wanted:  # the pipeline file's own
             return wanted
-        if not is_snapshotting(self.offset(say)):
+        if not begins:
             return wanted | snapshot_select.of_settings(current or {})
         source = self.pipeline.source
         with mysql.connected(source) as cursor:
@@ -267,8 +279,10 @@ def _stands_still(status: Status | None) -> bool:
 
 
 def is_snapshotting(offset: Mapping[str, Any] | None) -> bool:
-    """True until the stored offset is one of the binlog's: before the first, and in a snapshot."""
-    return offset is None or bool(offset.get("snapshot"))
+    """True until the stored offset is one of the binlog's: before the first, in a snapshot, and while one that has just begun
+    has no place yet (``Facts.begun_nowhere``).
+    """
+    return offset is None or "file" not in offset or bool(offset.get("snapshot"))
 
 
 def streaming_position(offset: Mapping[str, Any] | None, epoch: int) -> Position | None:

@@ -6,6 +6,10 @@ columns from what the driver says of a result (without the labels of an ENUM, wi
 with the task. Of one that was excluded for a while it knows the columns of before (``schema_history``).
 
 So such tables are sought, and each gets an open gap: it is asked for with its definition first (``resync``), then with its rows.
+
+With ``source.first_rows: in_chunks`` all tables join at the first run: none was taken before. The connector's first snapshot
+reads their definitions alone (``Connector.leaves_rows``), and their rows come as those of a table that joins later do, beside the
+stream, and going on where a crash has ended them.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files.storage import Files, files_at
 from ingest.model import reasons
 from ingest.model.errors import IngestError
-from ingest.model.manifest import Entry, Gap
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry
 from ingest.model.names import taken_path
 from ingest.model.position import Position
 from ingest.model.topics import TableId, captured
@@ -36,6 +41,9 @@ _WRITING = threading.Lock()
 """Batches and who watches the connector are two threads."""
 _FILE = "tables.json"
 _UNKNOWN = "unknown.json"
+
+NOTHING: tuple[str, ...] = ()
+"""What was taken before the first run, where all tables join by it."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,12 @@ class Looked:
     told: Collection[TableId]
     named: Collection[TableId] = ()
     unknown: Collection[TableId] = ()
+
+    def why(self, table: TableId) -> str:
+        """The gap's reason. Where no table was taken before, the connector has read the definitions of all that were there at its first snapshot."""
+        known = table in self.told and table not in self.unknown
+        first = known and NOTHING in self.before
+        return (reasons.FIRST_ROWS if first else reasons.JOINED).says
 
     @property
     def joined(self) -> list[TableId]:
@@ -79,21 +93,28 @@ class Looked:
         """
         gone = set(map(str, self.gone))
         kept = [
-            replace(gap, resync=self.end) if gap.has_joined and gap.table in gone else gap
+            replace(gap, resync=self.end) if gap.is_incomplete and gap.table in gone else gap
             for gap in entry.gaps
         ]
         for table in self.joined:
             place = (topic(table), 0)
             at = entry.ends.get(place, 0)
-            says = reasons.JOINED.says
-            kept.append(Gap(str(table), *place, at, at, says, batch_id, position=self.end))
+            kept.append(
+                Gap(str(table), *place, at, at, self.why(table), batch_id, position=self.end)
+            )
         return tuple(kept)
 
 
 def incomplete_in(newest: Entry | None) -> set[TableId]:
     """Tables that have joined and were not taken whole yet, as the manifest's newest row says."""
     gaps = newest.gaps if newest else ()
-    return {table for gap in gaps if gap.has_joined and (table := gap.of)}
+    return {table for gap in gaps if gap.is_incomplete and (table := gap.of)}
+
+
+def untold_in(newest: Entry | None) -> set[TableId]:
+    """Those of which the connector may not know the columns."""
+    gaps = newest.gaps if newest else ()
+    return {table for gap in gaps if gap.is_untold and (table := gap.of)}
 
 
 def always(tables: Iterable[TableId], patterns: Iterable[Sequence[str]]) -> list[TableId]:
@@ -131,6 +152,19 @@ class TakenBefore:
         text = self._files().read(_FILE)
         return tuple(map(tuple, json.loads(text)["patterns"])) if text else ()
 
+    @property
+    def nothing_yet(self) -> bool:
+        """True while the first run has not found which tables join by it (:meth:`begin_with_nothing`)."""
+        return NOTHING in self.patterns()
+
+    def begin_with_nothing(self) -> None:
+        """The first run begins, and rows are to come in chunks: every table joins by it. A crash behind this costs nothing; one
+        before it leaves no connector, so the next run is the first.
+        """
+        with _WRITING:
+            if not self.patterns():
+                self._write((NOTHING,))
+
     def begin(self) -> None:
         """A run begins: what it takes is added. What the one before has left out is taken in again."""
         with _WRITING:
@@ -158,9 +192,10 @@ class TakenBefore:
         self._note(self.unknown() | {*tables})
 
     def joining(self, tables: Iterable[TableId]) -> list[TableId]:
-        """Those of ``tables`` that are taken by now and were not all the time."""
+        """Those of ``tables`` that are taken by now and were not all the time, so that the connector may know none of their columns."""
         taken = captured(tables, self.pipeline.source.tables)
-        whole = set(always(taken, self.patterns()))
+        before = [one for one in self.patterns() if one != NOTHING]
+        whole = set(always(taken, before))
         return [table for table in taken if table not in whole]
 
     def _add_now(self) -> None:

@@ -36,6 +36,7 @@ from ingest.source import later_tables, mysql, resync_signal
 from ingest.source.absent_tables import AbsentTables
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.left_out import LeftOut
+from ingest.source.read_moments import ReadMoments
 from ingest.source.resync_request import Request
 from ingest.source.resync_signal import collection, notification_topic
 
@@ -60,7 +61,7 @@ def request(
     with mysql.connected(pipeline.source) as cursor:
         _refuse_without_gtids(pipeline)
         named = [TableId.parse(name) for name in tables]
-        joined = later_tables.incomplete_in(newest)
+        joined = later_tables.untold_in(newest)
         joined.update(later_tables.TakenBefore(pipeline).joining(named))
         # Such a name goes into no condition, and without one a blocking snapshot reads all rows.
         whole = {t for t in joined if snapshot_select.listed(t) is None}
@@ -139,24 +140,6 @@ _WITH_DEFINITION = "its definition, then an incremental snapshot beside the stre
 _INCREMENTAL = "an incremental snapshot; its rows stay readable until the new ones are whole"
 
 
-def known_table(pipeline: Pipeline, name: str) -> TableId:
-    """The captured table of that name. Raises :class:`IngestError`."""
-    try:
-        wanted = TableId.parse(name)
-    except ValueError as failure:
-        raise IngestError(
-            "E-RESYNC-TABLE", f"{failure}.", remedy="name it as `database.table`."
-        ) from None
-    source = pipeline.source
-    if wanted not in mysql.refuse_unfit(source, mysql.server_facts(source)):
-        raise IngestError(
-            "E-RESYNC-TABLE",
-            f"{wanted} is not a table that this pipeline takes and its user may read.",
-            remedy="check the name, `source.tables`, and that the user may SELECT from it.",
-        )
-    return wanted
-
-
 def is_possible(pipeline: Pipeline) -> bool:
     """True where tables can be taken again while the others go on."""
     return mysql.server_facts(pipeline.source).gtid_mode == "ON"
@@ -181,6 +164,7 @@ class Requests:
     keep: Callable[[Sequence[TableId]], bool] = lambda _: True
     """Has the connector keep what it has read of tables' definitions; False while it cannot."""
     absent: AbsentTables = field(init=False)
+    moments: ReadMoments = field(init=False)
     _kept: set[str] = field(default_factory=set)
     _sent: dict[str, float] = field(default_factory=dict)
     _started: set[str] = field(default_factory=set)
@@ -190,6 +174,8 @@ class Requests:
     """The same, of scans that read nothing."""
     _empty: set[tuple[str, str]] = field(default_factory=set)
     """The same, of those that found no row."""
+    _read_at: dict[str, int] = field(default_factory=dict)
+    """By table: where it was said that another snapshot than an incremental one begins to read it."""
     _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
     _begun: int = -1
@@ -201,6 +187,7 @@ class Requests:
 
     def __post_init__(self) -> None:
         self.absent = AbsentTables(self.pipeline, self.say)
+        self.moments = ReadMoments(self.pipeline)
 
     def ask(self, tables: Sequence[str], *, anew: bool = False) -> None:
         """Take these tables again (``anew``: :func:`request`), unless that is asked for already, or the connector has
@@ -246,6 +233,7 @@ class Requests:
         found = self.open()
         if found:
             self._read()
+            self.moments.heard([one.id for one in found if self._is_read_from(one)])
             self._keep_definitions(found)
             found = [self._told(one) for one in found]
         here = [one for one in found if not self.is_gone(one)]
@@ -324,6 +312,10 @@ class Requests:
         """True once a blocking snapshot has read it since it was asked for, and its definition is kept."""
         return self._scanned_at(one) >= one.heard and one.id in self._kept
 
+    def _is_read_from(self, one: Request) -> bool:
+        read = max(self._scanned_at(one), self._read_at.get(collection(one), -1))
+        return one.kind == "BLOCKING" and read >= one.heard
+
     def _scanned_at(self, one: Request) -> int:
         return self._scanned.get(collection(one), (-1, False))[0]
 
@@ -367,6 +359,8 @@ class Requests:
                 self._begun = -1
             elif said.get("type") == "COMPLETED":
                 self._begun, self._ended = -1, time.monotonic()
+            elif said.get("type") == "IN_PROGRESS":
+                self._read_at[more.get("current_collection_in_progress", "")] = offset
             elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
                 self._scanned[more.get("scanned_collection", "")] = (offset, empty)
             return

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.start_facts import StartFacts
 
 

@@ -30,8 +30,9 @@ from ingest.lake.delta.delta_log import UnknownLogError
 from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.model import reasons
+from ingest.model.gap import Gap
 from ingest.model.location import delta_rs_folder
-from ingest.model.manifest import Entry, Gap
+from ingest.model.manifest import Entry
 from ingest.model.names import (
     INTERNAL_FOLDER,
     RESERVED_COLUMN,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, HighWater, Place
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.start_facts import KafkaFacts, StartFacts
 from ingest.start import ahead_of_manifest, going_back
 from ingest.start.decided import Decided, gap_of

@@ -1,5 +1,7 @@
 """A table without a key that is taken again on a real stack: at each version its readers see the old rows or the new ones."""
 
+import itertools
+import threading
 from collections import Counter
 
 import pytest
@@ -7,8 +9,12 @@ from deltalake import DeltaTable
 
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model import reasons
+from ingest.source.connector import Connector
+from tests.kills.lab import Lab
 
 ROWS = 400
+CHANGED = reasons.CHANGED_WHILE_READ.says
 
 
 def versions(cli):
@@ -60,3 +66,45 @@ def test_a_table_that_comes_in_over_many_batches_is_seen_as_it_was_and_then_whol
     assert (done := cli.once(file)).returncode == 0, done.stderr
     equal, verdict = cli.audit(file)
     assert equal, verdict
+
+
+@pytest.fixture
+def lab(stack, tmp_path):
+    """One pipeline with a job of its own."""
+    found = Lab(stack, tmp_path / "busy", "busy", tables=("bag",))
+    try:
+        yield found
+    finally:
+        found.close()
+        Connector(found.pipeline()).delete()
+
+
+def test_one_that_is_written_while_it_is_read_is_read_again_and_no_row_comes_twice(lab, cli):
+    """Debezium reads it as of a later moment than the place that its rows carry, and streams what lies in between, too."""
+    lab.sql(
+        "DROP DATABASE IF EXISTS busy",
+        "CREATE DATABASE busy",
+        "CREATE TABLE busy.bag (id INT)",
+        "INSERT INTO busy.bag VALUES (-1), (-1)",
+    )
+    lab.begin()
+    lab.until(lambda: lab.lake_rows("bag") == lab.source_rows("bag"), "the first rows")
+    ended = threading.Event()
+
+    def write():
+        for number in itertools.count(1):
+            lab.sql(f"INSERT INTO busy.bag VALUES ({number})")
+            if ended.wait(0.002):
+                return
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        cli("resync", str(lab.file), "busy.bag")
+        lab.until(lambda: CHANGED in (lab.folder / "job.log").read_text(), "a doubt")
+    finally:
+        ended.set()
+        writing.join(60)
+    lab.until_equal(240)
+    same, verdict = cli.audit(lab.file)
+    assert same, verdict

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from ingest.lake.manifest import next_entry
-from ingest.model.manifest import Entry, Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, TableState
 from ingest.model.position import Position
 
 KINDS = ("batch", "batch", "batch", "cleanup", "rewind", "replay", "drop")

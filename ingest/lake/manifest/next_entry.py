@@ -10,7 +10,8 @@ from types import MappingProxyType
 from ingest import __version__
 from ingest.changes import restarted_snapshots
 from ingest.model import numberings, reasons
-from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.start_facts import Note

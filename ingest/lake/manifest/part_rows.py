@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from ingest.model.manifest import Entry, Gap, HighWater, Place, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, Place, TableState
 
 EVERY = 50
 """One row in so many is whole. For a thousand tables it takes as much as a hundred parts; more of them would have to be read

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ingest.batch.hidden_snapshots import NONE_COUNTS, Hidden, counting, waiting
+from ingest.batch.hidden_snapshots import FIRST_PAUSE, NONE_COUNTS, Hidden, counting, waiting
 from ingest.batch.topic_end import Awaited
 from ingest.changes.restarted_snapshots import Asked, may_be_whole
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, TableState
 from ingest.model.position import PART_WRITE, Position
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
@@ -68,8 +69,11 @@ class Shown:
     def __init__(self, **said):
         self.looks, self.has_last_row, self.end = [], False, 20
         self.said = {"complete": True, "empty": False, **said}
+        self.upper, self.changed = AT, False
         requests = SimpleNamespace(
-            is_complete=lambda _: self.said["complete"], was_empty=lambda _: self.said["empty"]
+            is_complete=lambda _: self.said["complete"],
+            was_empty=lambda _: self.said["empty"],
+            moments=SimpleNamespace(upper=lambda _: self.upper),
         )
         definitions = SimpleNamespace(known=Catalog)
         self.hidden = Hidden(self, definitions, Awaited(lambda _: {PLACE: self.end}), requests)
@@ -85,7 +89,9 @@ class Shown:
             filter=lambda _: SimpleNamespace(isEmpty=lambda: not self.has_last_row)
         )
         self.looks.append(since)
-        return is_whole(SimpleNamespace(facts={table: facts}, fresh=fresh))
+        return is_whole(
+            SimpleNamespace(facts={table: facts}, fresh=fresh, changed=lambda: self.changed)
+        )
 
     def look(self, streamed=AT, *kinds):
         requests = [SimpleNamespace(id=k, table="d.t", kind=k, after=3) for k in kinds]
@@ -103,6 +109,9 @@ def last_row(monkeypatch):
     monkeypatch.setattr(
         "ingest.batch.hidden_snapshots._has_last_row",
         lambda read, _: not read.fresh.filter(None).isEmpty(),
+    )
+    monkeypatch.setattr(
+        "ingest.batch.hidden_snapshots.has_changed", lambda read, *_: read.changed()
     )
 
 
@@ -126,6 +135,59 @@ def test_without_a_last_row_what_streams_after_the_connector_s_word_says_it():
     assert job.look(LATER, "BLOCKING") == 0
     job.reads(24)
     assert job.look(LATER, "BLOCKING") == 1
+
+
+@pytest.mark.usefixtures("last_row")
+def test_one_whose_moment_nobody_knows_yet_is_not_looked_at():
+    job = Shown()
+    job.upper = None
+    assert job.look(AT, "BLOCKING") == 0
+
+
+@pytest.mark.usefixtures("last_row")
+def test_one_that_was_changed_while_it_was_read_is_not_shown_but_read_again_after_growing_pauses(
+    monkeypatch,
+):
+    now = [100.0]
+    monkeypatch.setattr("ingest.batch.hidden_snapshots.time.monotonic", lambda: now[0])
+    job = Shown()
+    job.upper, job.changed, job.has_last_row = LATER, True, True
+    due = []
+    for _ in range(4):
+        assert job.look(AT, "BLOCKING") == 1
+        begun = now[0]
+        while not (found := job.hidden.to_ask_again()):
+            assert job.look(AT, "BLOCKING") == 0, "it waits until it is time"
+            now[0] += 1
+        assert found == {T: LATER}
+        due.append(now[0] - begun)
+    assert due == [0, FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    job.changed = False
+    assert job.look(AT, "BLOCKING") == 1
+    assert job.hidden.to_ask_again() == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "doubtful"),
+    [
+        ({}, True),
+        ({"position": AT}, False),  # nothing came behind its rows
+        ({"floor": None}, False),
+        ({"hidden": AT}, False),  # it is looked at before it is shown
+    ],
+)
+def test_first_rows_of_a_table_without_a_key_are_doubtful_where_changes_came_behind_them(
+    more, doubtful
+):
+    job, state = Shown(), TableState("/l/d/t", 3, **{"floor": AT, "position": LATER, **more})
+    job.hidden.definitions = SimpleNamespace(
+        known=lambda: SimpleNamespace(at=lambda *_: SimpleNamespace(key=()))
+    )
+    request = SimpleNamespace(id="a", table="d.t", kind="BLOCKING", after=3)
+    assert job.hidden.is_doubtful(request, entry(tables={"d.t": state})) is doubtful
+    keyed = SimpleNamespace(at=lambda *_: SimpleNamespace(key=("id",)))
+    job.hidden.definitions = SimpleNamespace(known=lambda: keyed)
+    assert not job.hidden.is_doubtful(request, entry(tables={"d.t": state}))
 
 
 def test_an_incremental_request_says_nothing_of_it_and_one_that_is_not_done_keeps_it_hidden():

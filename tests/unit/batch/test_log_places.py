@@ -5,7 +5,8 @@ from dataclasses import replace
 from ingest.batch.log_places import log_places
 from ingest.lake.manifest.next_entry import before_the_first
 from ingest.model import reasons
-from ingest.model.manifest import Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import LogHeld, Note
 from ingest.model.topics import TableId

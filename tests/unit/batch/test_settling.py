@@ -10,7 +10,7 @@ from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.settling import Settling
 from ingest.batch.topic_end import Awaited
 from ingest.model import reasons
-from ingest.model.manifest import Gap
+from ingest.model.gap import Gap
 from ingest.model.position import PART_REREAD, Position
 from ingest.model.start_facts import KafkaFacts, Note
 from ingest.schema.catalog import Catalog
@@ -35,6 +35,7 @@ class Asking(Wire):
     def __init__(self, pipeline, lake):
         super().__init__(pipeline)
         self.lake, self.asked = lake, []
+        self.moments = SimpleNamespace(heard=lambda _: None, upper=lambda _: BELOW)
 
     def ask(self, tables, *, anew=False):
         open_ = {one.table for one in self.open()}
@@ -60,7 +61,7 @@ class Later:
         return self.found.pop(0) if self.found else None
 
     def published(self, looked, newest):
-        self.open = [gap.table for gap in newest.gaps if gap.has_joined]
+        self.open = [gap.table for gap in newest.gaps if gap.is_incomplete]
 
 
 class Lake:
@@ -300,7 +301,7 @@ def test_a_table_that_joins_is_named_before_it_is_asked_for_and_what_was_asked_b
     lake.later.found.append(joins())
     lake.settling.look(BELOW)
     (gap,) = lake.newest.gaps
-    assert (gap.table, gap.has_joined, gap.position) == ("d.t", True, BELOW)
+    assert (gap.table, gap.is_incomplete, gap.position) == ("d.t", True, BELOW)
     assert lake.later.open == ["d.t"], "published when what is taken is remembered"
     assert lake.requests.asked == ["d.t"]
     (request,) = lake.requests.open()

@@ -19,7 +19,8 @@ from ingest.lake.manifest.next_entry import Note, gaps, table_states
 from ingest.model import reasons
 from ingest.model.epochs import Epoch, Moved, after_losses, epoch_of, following, newest_restart
 from ingest.model.errors import IngestError
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.model.start_facts import KafkaFacts
 from ingest.schema.catalog import Catalog

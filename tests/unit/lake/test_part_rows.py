@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ingest.lake.manifest import next_entry, part_rows
 from ingest.lake.manifest.part_rows import Fold, row
-from ingest.model.manifest import Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
 from tests.support.ledgers import first, following, history
 

@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 import pytest
 
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, LogState, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, LogState, TableState
 from ingest.model.position import Position
 from ingest.model.read_again import is_read_again
 

@@ -14,7 +14,8 @@ from ingest.job.stream_failure import again
 from ingest.lake.engines.engine_choice import Choice
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.errors import IngestError, of_table
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.reasons import COULD_NOT
 from ingest.model.topics import TableId

@@ -21,7 +21,8 @@ from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.errors import IngestError
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Foreign
 from ingest.model.topics import TableId

@@ -8,7 +8,7 @@ from rich.console import Console
 from ingest.cli.batches import status_table
 from ingest.lake.files.lease_holder import Holder
 from ingest.model import reasons
-from ingest.model.manifest import Gap
+from ingest.model.gap import Gap
 from ingest.model.position import Position
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, _of_servers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ingest.lake.manifest import next_entry
 from ingest.model import reasons
 from ingest.model.errors import IngestError
-from ingest.model.manifest import Gap
+from ingest.model.gap import Gap
 from ingest.model.position import Position
 from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
@@ -79,7 +79,7 @@ def test_the_gap_stands_where_mysql_s_log_ended_and_begins_where_the_topic_was_r
     before = replace(of(), offsets={("t.d.a", 0): (3, 9)})
     (one,) = looked(before=[("d.b", "d.t*")]).gaps(before, 8, lambda table: f"t.{table}")
     assert (one.table, one.topic, one.start, one.end) == ("d.a", "t.d.a", 9, 9)
-    assert (one.since, one.position, one.has_joined) == (8, END, True)
+    assert (one.since, one.position, one.is_incomplete) == (8, END, True)
 
 
 def test_nothing_is_missing_of_a_table_that_the_source_has_no_more():

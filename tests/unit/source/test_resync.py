@@ -7,7 +7,8 @@ import pytest
 
 from ingest.config.pipeline_file import parse
 from ingest.model.errors import IngestError
-from ingest.model.manifest import Gap, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.source import absent_tables, resync

@@ -12,15 +12,9 @@ from ingest.model.topics import TableId
 from ingest.observe.verdict import Difference, compare_rows, differing_buckets
 from ingest.source import mysql, supervisor
 from ingest.source.connector import Status, delivered, plan_from
+from ingest.source.diagnosis import SILENT_AFTER, UNKNOWN_AFTER, Action, Facts, diagnose
 from ingest.source.mysql import Reached
-from ingest.source.supervisor import (
-    SILENT_AFTER,
-    UNKNOWN_AFTER,
-    Action,
-    Facts,
-    Supervisor,
-    diagnose,
-)
+from ingest.source.supervisor import Supervisor
 
 
 def test_ranges_start_where_the_batch_before_ended_and_new_partitions_at_their_first_offset():
@@ -272,3 +266,34 @@ def test_a_connect_that_does_not_answer_has_it_tried_again(monkeypatch):
     connector.apply, now[0] = apply, 104.0
     watched.look()
     assert connector.done == ["apply True", "restart"]
+
+
+NO_PLACE = Status(
+    "RUNNING", "FAILED", "DebeziumException: Source offset 'file' parameter is missing"
+)
+
+
+@pytest.mark.parametrize(
+    ("offset", "action"),
+    [
+        ({}, Action.BEGIN_AGAIN),
+        ({"file": "binlog.000003", "pos": 4}, Action.RESTART),
+        (None, Action.RESTART),
+    ],
+)
+def test_a_task_that_ended_before_it_had_a_place_begins_again_and_no_other_does(offset, action):
+    assert diagnose(Facts(NO_PLACE, True, 0, 0, offset=offset)).action is action
+
+
+def test_beginning_again_forgets_the_offset_of_a_stopped_connector():
+    done = []
+    connector = SimpleNamespace(
+        name="c",
+        passes_over=False,
+        pipeline=None,
+        begin_again=lambda: done.append("begin again"),
+    )
+    found = Supervisor(connector, done.append)
+    facts = Facts(NO_PLACE, True, 0, 0, offset={})
+    found._act(diagnose(facts), 0.0, facts)
+    assert done == [diagnose(facts).sentence, "begin again"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ingest.model.manifest import Gap
+from ingest.model.gap import Gap
 from ingest.model.position import PART_REREAD, Position
 from ingest.model.start_facts import Foreign, Held, LakeFacts
 from ingest.start import ahead_of_manifest, going_back

@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 import pytest
 
 from ingest.model import reasons
-from ingest.model.manifest import Entry, Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import Entry, HighWater, TableState
 from ingest.model.names import Marker, Role, app_id, app_id_parts
 from ingest.model.offset_log import is_behind_its_watermark
 from ingest.model.offset_ranges import filled, left

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ingest.batch.doubtful_tables import Retaking
 from ingest.config.pipeline_file import parse as parsed
-from ingest.model.manifest import Gap, HighWater, TableState
+from ingest.model.gap import Gap
+from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Foreign, KafkaFacts, LakeFacts
 from ingest.model.topics import TableId
