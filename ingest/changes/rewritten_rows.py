@@ -35,17 +35,20 @@ def numbered(source: DataFrame) -> DataFrame:
 
 def matches(held: DataFrame, source: DataFrame, plan: MergePlan) -> DataFrame:
     """``number long, file string, deleted boolean, updated boolean``: the source rows (:func:`numbered`) that match a row of
-    ``held``, the file that holds that one as a URI, and what becomes of it. ``held``: read from files.
+    ``held``, the file that holds that one as a URI, and what becomes of it. ``held``: read from files. Each source row is there once more,
+    without a file: so they are counted in the same job.
     """
     file = held.metadataColumn("_metadata")["file_path"]  # whatever the table's columns are called
     placed = held.withColumn(_OF_HELD, file).alias("t")
     both = placed.join(F.broadcast(source).alias("s"), F.expr(plan.match))
-    return both.select(
+    found = both.select(
         F.col(f"s.{quoted(_OF_SOURCE)}").alias(NUMBER),
         F.col(f"t.{quoted(_OF_HELD)}").alias("file"),
         _deleted(plan).alias("deleted"),
         (~_deleted(plan) & _true(plan.update_when)).alias("updated"),
     )
+    no_file, no = F.lit(None).cast("string"), F.lit(False)
+    return found.union(source.select(F.col(quoted(_OF_SOURCE)), no_file, no, no))
 
 
 def kept(held: DataFrame, source: DataFrame, plan: MergePlan, table: StructType) -> DataFrame:

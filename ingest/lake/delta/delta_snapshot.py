@@ -101,7 +101,7 @@ class LiveFile:
 @dataclass
 class TableState:
     """Of one table without partitions. ``files``: by path; ``metadata`` and ``protocol``: the actions that hold;
-    ``markers``: app id to the highest ``txnVersion``.
+    ``markers``: app id to the highest ``txnVersion``; ``looks_at_rows``: a footer did not say all that a log says (``written_files``).
     """
 
     at: TableFiles
@@ -110,6 +110,7 @@ class TableState:
     metadata: Action = field(default_factory=dict)
     protocol: Action = field(default_factory=dict)
     markers: dict[str, int] = field(default_factory=dict)
+    looks_at_rows: bool = False
     _seen: Seen | None = None
 
     @property

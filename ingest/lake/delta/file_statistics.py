@@ -36,8 +36,8 @@ _LONGEST = 8 * TEXT
 EXACT_DIGITS = 15
 """A decimal of so many digits is the same after it has been a double."""
 
-_WHOLE = frozenset({"byte", "short", "integer", "long"})
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+WHOLE = frozenset({"byte", "short", "integer", "long"})
+DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:\d\d)?")
 _encoded = json.JSONEncoder(ensure_ascii=False).encode
@@ -59,7 +59,7 @@ def physical_names(schema: str) -> Mapping[str, str]:
 
 def wide(known: Columns) -> frozenset[Path]:
     """Decimals whose bounds only the file itself says exactly."""
-    return frozenset(path for path, kind in _leaves(known) if _digits(kind) > EXACT_DIGITS)
+    return frozenset(path for path, kind in leaves(known) if _digits(kind) > EXACT_DIGITS)
 
 
 def true(add: Action, known: Columns, exact: Exact) -> Action:
@@ -86,7 +86,7 @@ def misread(add: Action, known: Columns) -> bool:
     rows = held.get("numRecords")
     return any(
         _is_misread(kind, _at(path, lows), _at(path, highs), _at(path, nulls), rows)
-        for path, kind in _leaves(known)
+        for path, kind in leaves(known)
     )
 
 
@@ -177,7 +177,7 @@ def _widest(kind: str) -> Pair | None:
     """What contains every value of a type that may be without bounds."""
     if kind == "boolean":
         return False, True
-    if found := _DECIMAL.fullmatch(kind):
+    if found := DECIMAL.fullmatch(kind):
         nines = f"{'9' * int(found[1])}E-{found[2]}"
         return Decimal(f"-{nines}"), Decimal(nines)
     return None
@@ -186,7 +186,7 @@ def _widest(kind: str) -> Pair | None:
 def _pair(kind: str, low: Any, high: Any, text: Callable[[str, str], Pair | None]) -> Pair | None:
     """Bounds of a column of this type that contain every value, from those that were written; None where there are none."""
     found: Pair | None = None
-    if kind in _WHOLE:
+    if kind in WHOLE:
         if type(low) is int and type(high) is int:
             found = low, high
     elif kind in {"float", "double"}:
@@ -219,7 +219,7 @@ def _decimals(kind: str, low: Any, high: Any) -> Pair | None:
         return None
     if not all(type(one) in {int, Decimal} for one in (low, high)):
         return None
-    found = _DECIMAL.fullmatch(kind)
+    found = DECIMAL.fullmatch(kind)
     assert found is not None
     step = Decimal(1).scaleb(-int(found[2]))
     least, most = (Decimal(one).quantize(step, context=_ROOMY) for one in (low, high))
@@ -288,16 +288,17 @@ def _kind(kind: Any) -> str | Columns:
     return _fields(kind) if kind["type"] == "struct" else str(kind["type"])
 
 
-def _leaves(known: Columns, above: Path = ()) -> Iterator[tuple[Path, str]]:
+def leaves(known: Columns, above: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Columns that are no structs, with their types."""
     for name, kind in known.items():
         if isinstance(kind, str):
             yield (*above, name), kind
         else:
-            yield from _leaves(kind, (*above, name))
+            yield from leaves(kind, (*above, name))
 
 
 def _digits(kind: str) -> int:
-    found = _DECIMAL.fullmatch(kind)
+    found = DECIMAL.fullmatch(kind)
     return int(found[1]) if found else 0
 
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from ingest.changes import rewritten_rows
 from ingest.changes.arrow_frames import frame_of
 from ingest.changes.kept_frames import free
-from ingest.lake.delta import file_statistics
+from ingest.lake.delta import written_files
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
@@ -93,7 +93,7 @@ def merge(
     if held.markers.get(app, -1) >= version:
         return True
     transaction.of.readWholeTable()
-    rewrite = _Rewrite(table.session, transaction, plan)
+    rewrite = _Rewrite(table, transaction, plan, held)
     numbered = rewritten_rows.numbered(source)
     try:
         actions = rewrite.write(numbered, files, held.physical(key))
@@ -115,20 +115,21 @@ class _Rewrite:
     """What one transaction writes, and how many rows of each kind that is (``counts``, as Delta's history names them)."""
 
     def __init__(
-        self, session: SparkSession, transaction: SparkTransaction, plan: MergePlan
+        self, table: SparkTable, transaction: SparkTransaction, plan: MergePlan, held: TableState
     ) -> None:
-        self._session, self._transaction, self._plan = session, transaction, plan
-        self._schema = str(transaction.of.metadata().schemaString())
-        self._table = StructType.fromJson(json.loads(self._schema))
+        self._session, self._transaction, self._plan = table.session, transaction, plan
+        self._path, self._held = table.path, held
+        self._table = StructType.fromJson(json.loads(held.metadata["schemaString"]))
         self.counts = dict[str, int]()
 
     def write(self, source: DataFrame, files: Sequence[LiveFile], column: str) -> list[Any] | None:
         """Delta's actions that take files out and put files in; None where Spark calls a file otherwise than the log does."""
         plan, table = self._plan, self._table
-        self.counts[_SOURCE_ROWS] = source.count()
         entries = {one.path: self._entry(one) for one in files}
         held = self._frame([*entries.values()])
-        found = rewritten_rows.matches(held, source, plan).toArrow()
+        both = rewritten_rows.matches(held, source, plan).toArrow()
+        found = both.filter(pc.is_valid(both["file"]))
+        self.counts[_SOURCE_ROWS] = both.num_rows - found.num_rows
         touched = _touched(files, found)
         if touched is None:
             return None
@@ -141,8 +142,9 @@ class _Rewrite:
         rows = rows.coalesce(1)
         if others := [one for one in touched if one is not last]:
             rows = self._kept(others, source, entries).union(rows)
-        written = self._transaction.of.writeFiles(rows._jdf)
-        added = [self._readable(written.apply(at)) for at in range(written.size())]
+        added = self._written(rows, len(touched))
+        if added is None:
+            return None
         self._count(found, touched, added)
         removed = [entries[one.path].remove() for one in touched]
         return [*removed, *map(self._transaction.action, added)]
@@ -165,13 +167,12 @@ class _Rewrite:
         whole = {**file.add, "partitionValues": {}, "dataChange": True}
         return self._transaction.action({"add": whole})
 
-    def _readable(self, written: Any) -> Action:
-        """The action that puts a file in, with bounds that every reader takes as they are meant (``read_back``)."""
-        action: Action = json.loads(written.json())
-        known = file_statistics.columns(self._schema)
-        if "add" in action and file_statistics.misread(action["add"], known):
-            return {"add": file_statistics.reread(action["add"], known)}
-        return action
+    def _written(self, rows: DataFrame, touched: int) -> list[Action] | None:
+        """Rows of no file are of the source's session, whose settings are another's."""
+        most = touched or written_files.FEW + 1
+        return written_files.write(
+            self._session, self._path, self._transaction, rows, self._held, most
+        )
 
     def _count(self, found: pa.Table, touched: Sequence[LiveFile], added: Sequence[Action]) -> None:
         deleted, updated = (pc.sum(found[name]).as_py() or 0 for name in ("deleted", "updated"))

@@ -77,6 +77,16 @@ class HadoopFiles:
         finally:
             stream.close()
 
+    def tail(self, name: str, start: int) -> bytes:
+        """The bytes of a file from this one on."""
+        with self._answers():
+            stream = self._fs.open(self._path(name))
+            try:
+                stream.seek(start)
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+
     def write(self, name: str, text: str, *, lasting: bool = True) -> None:
         """Write under another name, then rename over, in one step of the name node's: whoever dies, the former text or the new one is there."""
         del lasting  # it is as lasting as the file system's own close makes it
