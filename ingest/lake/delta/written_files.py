@@ -63,12 +63,13 @@ def write(
     for action in actions:
         add = action["add"]
         footer = _footer(files, unquote(add["path"]), add["size"])
+        if not footer.num_rows:
+            continue
         said = footer_statistics.told(add, footer, wanted, known)
         if said is None:
             held.looks_at_rows = True
             return _looked_at(session, begun, actions, held)
-        if footer.num_rows:
-            found.append({"add": said})
+        found.append({"add": said})
     return found
 
 

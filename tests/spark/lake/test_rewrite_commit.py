@@ -9,7 +9,7 @@ from delta.exceptions import ConcurrentTransactionException
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from ingest.lake.delta import file_statistics, rewrite_commit
+from ingest.lake.delta import file_statistics, rewrite_commit, written_files
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.delta_snapshot import LiveFile
 from ingest.lake.delta.spark_table import SparkTable
@@ -149,6 +149,27 @@ def test_files_of_other_keys_stay_and_those_that_change_keep_their_rows_and_thei
         tuple(range(20, 30)),
         (*(n for n in range(30, 40) if n != 36), 41, 42),
     ]
+
+
+def test_a_file_that_loses_all_its_rows_has_no_successor(plain):
+    gone = rows(plain.session, PLAIN, "n >= 10 AND n < 20", 60, "'d'")
+    assert rewritten(plain, gone, Mirror(), PLAIN)
+    assert ranges(plain) == [(1, 9), (20, 29), (30, 39)]
+    numbers = made_by(plain)[1]
+    assert (numbers["numTargetFilesRemoved"], numbers["numTargetFilesAdded"]) == (1, 0)
+    assert numbers["numTargetRowsDeleted"] == numbers["numSourceRows"] == 10
+
+
+def test_delta_looks_at_no_row_for_what_a_log_says_of_new_files(plain, monkeypatch):
+    given, real = [], written_files._written
+    monkeypatch.setattr(
+        written_files, "_written", lambda *of: given.extend(found := real(*of)) or found
+    )
+    direct = direct_of(plain)
+    assert rewritten(plain, source_of(plain.session, PLAIN), Mirror(), PLAIN, direct)
+    assert not any("stats" in one["add"] for one in given)
+    assert not direct.state.looks_at_rows
+    assert ranges(plain) == [(1, 9), (10, 19), (20, 29), (30, 42)]
 
 
 def test_history_says_how_many_rows_and_files_it_was(plain):

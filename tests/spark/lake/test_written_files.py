@@ -56,6 +56,8 @@ UNTOLD = {
     "a text of 5,000 bytes in a file that has no other": ("STRING", f"repeat('{LAST}', 1250)"),
     "bytes": ("BINARY", "repeat(X'FF', n * 1000)"),
     "no number": ("DOUBLE", "IF(n = 2, double('NaN'), n)"),
+    "no number at first": ("DOUBLE", "IF(n = 1, double('NaN'), -n)"),
+    "no number in the end": ("FLOAT", "IF(n = 5, float('NaN'), -n)"),
     "no number but those": ("FLOAT", "float('NaN')"),
     "infinite": ("DOUBLE", "IF(n = 2, double('-Infinity'), n)"),
     "a year before the first": ("DATE", "date_add('0001-01-01', -n * 400)"),
