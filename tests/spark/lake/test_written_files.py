@@ -149,7 +149,8 @@ def test_a_struct_s_columns_have_bounds_and_are_without_value_where_it_is(sessio
 def test_where_a_footer_does_not_say_all_delta_looks_at_the_rows(session, tmp_path, what):
     kind, value = UNTOLD[what]
     path = table_of(session, tmp_path / "t", {"v": kind})
-    rows = session.sql(f"SELECT n AS id, {value} AS v FROM (SELECT int(id) n FROM range(1, 6))")
+    typed = f"CAST({value} AS {kind}) AS v"
+    rows = session.sql(f"SELECT n AS id, {typed} FROM (SELECT int(id) n FROM range(1, 6))")
     deltas, add, held = both(session, path, rows)
     said = written_files.readable({"add": {"stats": json.dumps(deltas)}}, held.columns)
     assert json.loads(add["stats"]) == json.loads(said["add"]["stats"])
