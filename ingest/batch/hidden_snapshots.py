@@ -169,11 +169,14 @@ class Hidden:
         read = Cleanup(table, hidden)
         moments = [self.requests.moments.upper(one.id) for one in requests]
         heard = [at for at in moments if at is not None]
-        if len(heard) < len(moments):
+        if len(heard) < len(moments) or name in self._again_at:
+            return
+        newest_known = max(hidden, pinned or hidden)
+        if not requests and not self._is_of_the_connector(table, newest_known):
+            # Read for a request that is done, or void: nobody says when it is whole, nor as of which moment.
+            self._doubt(name, hidden)
             return
         until = max(heard, default=None)
-        if name in self._again_at:
-            return
         if name not in self._certain and self._is_certain(name, streamed, asked):
             self._certain.add(name)
             self.awaited.forget(read)  # rows may have come since it was noted
@@ -198,7 +201,7 @@ class Hidden:
         def found(read: Reading) -> bool:
             if not whole(read):
                 return False
-            if until is None or not has_changed(read, table, until):
+            if until is None or not self._is_changed(read, table, until):
                 if until is not None and (attempt := read.facts[table].attempt):
                     self._exact[str(table)] = attempt.position
                 self._doubts.pop(str(table), None)
@@ -207,6 +210,15 @@ class Hidden:
             return False
 
         return found
+
+    def _is_changed(self, read: Reading, table: TableId, until: Position) -> bool:
+        attempt = read.facts[table].attempt
+        if attempt is None or self._is_of_the_connector(table, attempt.position):
+            return False
+        facts = read.facts[table]
+        if facts.wiped and any(place > attempt.position for place in facts.truncates):
+            return False  # none of its rows stays
+        return has_changed(read, table, until)
 
     def _doubt(self, name: str, until: Position) -> None:
         """At once the first time; each further reading, during which nothing is streamed, after twice the pause."""
@@ -223,6 +235,19 @@ class Hidden:
             self._forget(name)
         return {TableId.parse(name): place for name, place in due.items()}
 
+    def is_under_way(self, request: Request) -> bool:
+        """Whether changes that its rows may hold already are not all in Kafka: before that nothing is known of them."""
+        if request.kind != "BLOCKING" or self.requests.was_empty(request):
+            return False
+        return self.requests.moments.upper(request.id) is None
+
+    def _is_of_the_connector(self, table: TableId, place: Position) -> bool:
+        """Whether the connector began a snapshot there of itself: that one's rows are of just that place. Of one that was asked
+        for the schema topic has records that call themselves streamed.
+        """
+        own = self.definitions.known().snapshots(table)
+        return (place.epoch, place.file, place.pos) in {(p.epoch, p.file, p.pos) for p in own}
+
     def is_doubtful(self, request: Request, newest: Entry) -> bool:
         """Whether a table without a key that was not hidden, as it had no rows to show before, was changed since the place of
         its rows: whether they hold these changes already nobody knows. ``request``: whose rows are applied.
@@ -232,8 +257,9 @@ class Hidden:
             return False
         if state is None or state.floor is None or state.position is None or state.hidden:
             return False
-        version = self.definitions.known().at(TableId.parse(request.table), state.floor)
-        if version is None or version.key:
+        table = TableId.parse(request.table)
+        version = self.definitions.known().at(table, state.floor)
+        if version is None or version.key or self._is_of_the_connector(table, state.floor):
             return False
         return state.position > state.floor and self._exact.get(request.table) != state.floor
 

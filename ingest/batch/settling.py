@@ -161,6 +161,8 @@ class Settling:
         outcome = self._again.outcome(request, self._newest)
         if outcome is None:
             return False
+        if not outcome.void and self._hidden.is_under_way(request):
+            return False
         read = replace(outcome.cleanup, below=request.below)
         state = self._newest.tables.get(request.table)
         # What waits of a request that is void is not shown, so it is not waited for: another one's rows come behind it.

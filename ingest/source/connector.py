@@ -36,6 +36,10 @@ _UNKNOWN_TABLES = "inconsistent.schema.handling.mode"
 """Debezium's setting for changes of tables whose columns it does not know: by default its task fails."""
 
 
+NO_ROWS = "no_data"
+"""The mode of a snapshot that reads tables' definitions alone."""
+
+
 def desired(pipeline: Pipeline) -> dict[str, str]:
     """The connector's configuration: ``connect/mysql-connector.yaml`` filled in."""
     source = pipeline.source
@@ -138,12 +142,12 @@ class Connector:
 
     def plan(self) -> Plan:
         """What :meth:`apply` would change."""
-        current = self._current()
+        current = self.current()
         return plan_from(current, self._wanted(current))
 
     def apply(self, say: Say | None = None) -> Plan:
         """Make it so; a second call changes nothing. ``say``: as of :meth:`offset`. Raises :class:`IngestError` with reasons."""
-        current = self._current()
+        current = self.current()
         wanted = self._wanted(current, say)
         plan = plan_from(current, wanted)
         if plan.action != "nothing":
@@ -228,7 +232,7 @@ class Connector:
             wanted = {_UNKNOWN_TABLES: "warn"} | wanted
         begins = is_snapshotting(self.offset(say))
         if begins and self.leaves_rows:
-            wanted["snapshot.mode"] = "no_data"
+            wanted["snapshot.mode"] = NO_ROWS
         if snapshot_select.SETTING in wanted:  # the pipeline file's own
             return wanted
         if not begins:
@@ -239,7 +243,8 @@ class Connector:
         taken = {table: known[table] for table in captured(known, source.tables)}
         return wanted | snapshot_select.settings(taken)
 
-    def _current(self) -> dict[str, str] | None:
+    def current(self) -> dict[str, str] | None:
+        """Its settings as Connect has them; None where there is no such connector."""
         return self._call("GET", f"/connectors/{self.name}/config", absent_ok=True)
 
     def _validate(self, wanted: dict[str, str]) -> None:

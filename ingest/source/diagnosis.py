@@ -179,6 +179,10 @@ def diagnose(facts: Facts) -> Diagnosis:
                     Action.STOP, f"the connector's task has failed: {status.cause}", remedy
                 )
         return Diagnosis(Action.RESTART, f"the connector's task has failed: {status.cause}")
+    if status.connector == "STOPPED" and facts.begun_nowhere:  # beginning again has ended half-way
+        return Diagnosis(
+            Action.BEGIN_AGAIN, "the connector was stopped to begin again; it goes on with that"
+        )
     if status.connector in _STILL:
         return Diagnosis(Action.NONE, _STILL[status.connector])
     if status.task != "RUNNING" or facts.snapshotting:

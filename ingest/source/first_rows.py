@@ -16,7 +16,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import Exit, IngestError
 from ingest.source import resync
-from ingest.source.connector import Connector, is_snapshotting
+from ingest.source.connector import NO_ROWS, Connector, is_snapshotting
 from ingest.source.later_tables import TakenBefore
 from ingest.source.supervisor import Supervisor
 
@@ -24,24 +24,33 @@ from ingest.source.supervisor import Supervisor
 def begin(pipeline: Pipeline, connector: Connector) -> None:
     """Before the connector is made. Raises :class:`IngestError` where the server has no GTIDs."""
     before = TakenBefore(pipeline)
-    if _is_first(before, connector):
+    first = _is_first(before)
+    if first or before.nothing_yet:
         _refuse_without_gtids(pipeline)
+    if first:
         before.begin_with_nothing()
-    connector.leaves_rows = before.nothing_yet
+    connector.leaves_rows = before.nothing_yet and _may_leave_rows(connector)
 
 
 def foresee(pipeline: Pipeline, connector: Connector) -> None:
     """What :func:`begin` would do to the connector; nothing is written."""
     before = TakenBefore(pipeline)
-    connector.leaves_rows = before.nothing_yet or _is_first(before, connector)
+    first = _is_first(before) or before.nothing_yet
+    connector.leaves_rows = first and _may_leave_rows(connector)
 
 
-def _is_first(before: TakenBefore, connector: Connector) -> bool:
-    """Where the lake has no batch, and Connect no such connector: one that is there has begun with a snapshot of all rows."""
-    pipeline = before.pipeline
-    if pipeline.source.first_rows != "in_chunks" or before.patterns():
-        return False
-    return Ledger(pipeline.lake.path).last() is None and connector.status() is None
+def _is_first(before: TakenBefore) -> bool:
+    """Where the lake has neither a batch nor a note of what was taken. A connector may be there: it has begun with all rows, or for a
+    lake that is gone, of which nobody knows what it had asked for.
+    """
+    chunks = before.pipeline.source.first_rows == "in_chunks"
+    return chunks and not before.patterns() and Ledger(before.pipeline.lake.path).last() is None
+
+
+def _may_leave_rows(connector: Connector) -> bool:
+    """Where it is not there yet, or was made so and has not streamed: one that reads rows goes on with that."""
+    current = connector.current()
+    return current is None or current.get("snapshot.mode") == NO_ROWS
 
 
 def follow(

@@ -9,13 +9,13 @@ in which we hear that it reads the table.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
-from ingest.model.position import Position
+from ingest.model.position import Position, file_number
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered
 from ingest.source.epoch_registry import EpochRegistry
@@ -26,24 +26,35 @@ class ReadMoments:
     """Of one job; by request. After a crash they are taken later than need be, which makes more changes doubtful."""
 
     pipeline: Pipeline
-    _ends: dict[str, mysql.Reached] = field(default_factory=dict)
+    _ends: dict[str, tuple[int, mysql.Reached]] = field(default_factory=dict)
+    """With where in the notifications that reading was told: one request may be read more than once, and the newest counts."""
     _in_kafka: set[str] = field(default_factory=set)
 
-    def heard(self, requests: Collection[str]) -> None:
-        """The connector reads, or has read, the tables of these."""
-        new = [one for one in requests if one not in self._ends]
+    def heard(self, requests: Mapping[str, int]) -> None:
+        """The connector reads, or has read, the tables of these. Values: where its notifications say so."""
+        new = {
+            one: at
+            for one, at in requests.items()
+            if one not in self._ends or self._ends[one][0] < at
+        }
         if not new:
             return
+        self._in_kafka -= new.keys()
+        for one in new:
+            self._ends.pop(one, None)
         try:
             with mysql.connected(self.pipeline.source) as cursor:
-                self._ends.update(dict.fromkeys(new, mysql.reached(cursor)))
+                end = mysql.reached(cursor)
         except IngestError:
             return  # MySQL is away; a later moment does as well
+        self._ends.update({one: (at, end) for one, at in new.items()})
 
     def upper(self, request: str) -> Position | None:
         """Where MySQL's log ended behind that moment; None until all changes up to there are in Kafka."""
-        end = self._ends.get(request)
-        if end is None or not self._is_in_kafka(request, end):
+        if request not in self._ends:
+            return None
+        _, end = self._ends[request]
+        if not self._is_in_kafka(request, end):
             return None
         epoch = newest_number(EpochRegistry(self.pipeline).known())
         return Position(epoch, end.file, end.pos)
@@ -56,4 +67,8 @@ class ReadMoments:
                 return False  # Connect is away
             if delivered(offset, end):
                 self._in_kafka.add(request)
+            elif offset and "file" in offset and file_number(str(offset["file"])) > end.file:
+                # The GTID of a DDL enters the offset with the next transaction alone, which may be far; from behind the
+                # log's rotation it is one of a file that is over. A later end does as well.
+                del self._ends[request]
         return request in self._in_kafka

@@ -233,12 +233,13 @@ class Requests:
         found = self.open()
         if found:
             self._read()
-            self.moments.heard([one.id for one in found if self._is_read_from(one)])
+            self.moments.heard({one.id: at for one in found if (at := self._read_from(one)) >= 0})
             self._keep_definitions(found)
             found = [self._told(one) for one in found]
         here = [one for one in found if not self.is_gone(one)]
         blocking = [one for one in here if one.blocks and not self.is_complete(one)]
-        unheard = [one for one in blocking if self._begun < one.heard]
+        # While one is under way the others wait in Debezium's queue: sent again, they would be read once more each.
+        unheard = blocking if self._begun < 0 else []
         for one in unheard:  # the next of those that were sent may be about to begin
             self._sent[one.id] = max(self._sent_at(one), self._ended)
         self._send_if_due(unheard, follows=False)
@@ -312,9 +313,11 @@ class Requests:
         """True once a blocking snapshot has read it since it was asked for, and its definition is kept."""
         return self._scanned_at(one) >= one.heard and one.id in self._kept
 
-    def _is_read_from(self, one: Request) -> bool:
-        read = max(self._scanned_at(one), self._read_at.get(collection(one), -1))
-        return one.kind == "BLOCKING" and read >= one.heard
+    def _read_from(self, one: Request) -> int:
+        """Where the newest reading of a blocking one is said to begin, or to have ended where that is all that is said; else -1."""
+        begun = self._read_at.get(collection(one), -1)
+        at = begun if begun >= one.heard else self._scanned_at(one)
+        return at if one.kind == "BLOCKING" and at >= one.heard else -1
 
     def _scanned_at(self, one: Request) -> int:
         return self._scanned.get(collection(one), (-1, False))[0]
@@ -357,7 +360,9 @@ class Requests:
                 self._begun = offset
             elif said.get("type") == "ABORTED":
                 self._begun = -1
-            elif said.get("type") == "COMPLETED":
+            elif (
+                said.get("type") == "SKIPPED" or said.get("type") == "COMPLETED"
+            ):  # by a task that begins: what was under way has ended with the one before
                 self._begun, self._ended = -1, time.monotonic()
             elif said.get("type") == "IN_PROGRESS":
                 self._read_at[more.get("current_collection_in_progress", "")] = offset

@@ -54,7 +54,7 @@ def test_they_come_beside_the_stream_and_go_on_where_the_worker_and_the_job_were
     fill(lab, f"{lab.name}.many")
     lab.start()
     lab.until(lambda: f"{lab.name}.many" in incomplete(lab), "a gap that says what is missing", 300)
-    assert Connector(lab.pipeline())._current()["snapshot.mode"] == "initial"
+    assert Connector(lab.pipeline()).current()["snapshot.mode"] == "initial"
     gaps = [gap.reason for gap in lab.entry().gaps if gap.is_open]
     assert gaps
     assert all(reasons.FIRST_ROWS.is_in(reason) for reason in gaps)

@@ -59,7 +59,7 @@ def joined(lab):
 
 def passes_over(lab):
     """Whether the connector passes over tables that it does not know."""
-    return UNKNOWN_TABLES in Connector(lab.pipeline())._current()
+    return UNKNOWN_TABLES in Connector(lab.pipeline()).current()
 
 
 @pytest.mark.long

@@ -75,7 +75,9 @@ class Shown:
             was_empty=lambda _: self.said["empty"],
             moments=SimpleNamespace(upper=lambda _: self.upper),
         )
-        definitions = SimpleNamespace(known=Catalog)
+        known = SimpleNamespace(snapshots=lambda _: self.own)
+        definitions = SimpleNamespace(known=lambda: known)
+        self.own = []
         self.hidden = Hidden(self, definitions, Awaited(lambda _: {PLACE: self.end}), requests)
         self.newest = entry(
             offsets={PLACE: (9, 20)},
@@ -180,20 +182,32 @@ def test_first_rows_of_a_table_without_a_key_are_doubtful_where_changes_came_beh
     more, doubtful
 ):
     job, state = Shown(), TableState("/l/d/t", 3, **{"floor": AT, "position": LATER, **more})
-    job.hidden.definitions = SimpleNamespace(
-        known=lambda: SimpleNamespace(at=lambda *_: SimpleNamespace(key=()))
-    )
+
+    def declared(own=(), *key):
+        table = SimpleNamespace(at=lambda *_: SimpleNamespace(key=key), snapshots=lambda _: own)
+        job.hidden.definitions = SimpleNamespace(known=lambda: table)
+
+    declared()
     request = SimpleNamespace(id="a", table="d.t", kind="BLOCKING", after=3)
     assert job.hidden.is_doubtful(request, entry(tables={"d.t": state})) is doubtful
-    keyed = SimpleNamespace(at=lambda *_: SimpleNamespace(key=("id",)))
-    job.hidden.definitions = SimpleNamespace(known=lambda: keyed)
+    declared((), "id")
     assert not job.hidden.is_doubtful(request, entry(tables={"d.t": state}))
+    declared([AT])
+    assert not job.hidden.is_doubtful(request, entry(tables={"d.t": state})), "the connector's own"
 
 
 def test_an_incremental_request_says_nothing_of_it_and_one_that_is_not_done_keeps_it_hidden():
     job = Shown(complete=False)
     assert job.look(LATER, "BLOCKING") == 0
+    job.own = [AT]
     assert job.look(LATER, "INCREMENTAL") == 1
+
+
+def test_what_was_read_for_nobody_is_not_shown_but_read_for_somebody():
+    """Its request is done, or void: nobody says when all of it is there, nor as of which moment it is."""
+    job = Shown()
+    assert job.look(LATER) == 0
+    assert job.hidden.to_ask_again() == {T: AT}
 
 
 def test_of_a_table_that_was_found_empty_no_attempt_counts():

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -170,8 +171,9 @@ def test_a_blocking_snapshot_counts_from_when_it_was_asked_for(tmp_path, wire, m
     before = [
         said("STARTED", "x", by=initial),
         said("TABLE_SCAN_COMPLETED", "y", "d.c", by=initial),
+        said("COMPLETED", "x", by=initial),
     ]
-    asked = Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), heard=2, sent=time.time())
+    asked = Request("resync-c", "d.c", "BLOCKING", Position(0, 1, 9), heard=3, sent=time.time())
     wire.add(asked)
     wire.notifications = before
     wire.look()
@@ -201,7 +203,7 @@ def blocking_one(wire, name="c", heard=0):
     return found
 
 
-@pytest.mark.parametrize("ended", ["ABORTED", "COMPLETED"])
+@pytest.mark.parametrize("ended", ["ABORTED", "COMPLETED", "SKIPPED"])
 def test_a_blocking_snapshot_that_ended_without_the_table_is_asked_for_again(
     wire, monkeypatch, ended
 ):
@@ -413,3 +415,37 @@ def test_the_definition_of_a_table_without_a_key_is_kept_with_its_rows(wire):
     wire.look()
     wire.look()
     assert (complete(wire), asked) == (["d.c"], [["d.c"]])
+
+
+def test_one_that_waits_behind_another_s_reading_is_not_sent_again_meanwhile(wire, monkeypatch):
+    """Debezium keeps every signal, so its table would be read once more for nobody."""
+    for one in wire.open():
+        wire.done(one)
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    wire.notifications = [said("STARTED", "x", by=INITIAL)]
+    blocking_one(wire, heard=1)
+    wire.look()
+    assert wire.sent == []
+    wire.notifications = [said("COMPLETED", "x", by=INITIAL)]
+    wire.look()
+    assert wire.sent == ["d.c"]
+
+
+def test_the_moment_of_a_reading_is_that_of_the_newest_one(wire):
+    for one in wire.open():
+        wire.done(one)
+    heard = []
+    wire.moments = SimpleNamespace(heard=lambda told: heard.append(dict(told)))
+    blocking_one(wire, heard=1)
+
+    def begins():
+        found = said("IN_PROGRESS", "x", by=INITIAL)
+        found["additional_data"] = {"current_collection_in_progress": "d.c"}
+        return found
+
+    wire.notifications = [said("STARTED", "x", by=INITIAL), begins()]
+    wire.look()
+    wire.notifications = [said("ABORTED", "x", by=INITIAL), begins()]
+    wire.look()
+    first, second = (told["resync-c"] for told in heard)
+    assert first < second

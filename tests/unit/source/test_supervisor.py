@@ -297,3 +297,9 @@ def test_beginning_again_forgets_the_offset_of_a_stopped_connector():
     facts = Facts(NO_PLACE, True, 0, 0, offset={})
     found._act(diagnose(facts), 0.0, facts)
     assert done == [diagnose(facts).sentence, "begin again"]
+
+
+def test_beginning_again_that_ended_half_way_is_gone_on_with():
+    stopped = Status("STOPPED", "UNASSIGNED", "")
+    assert diagnose(Facts(stopped, True, 0, 0, offset={})).action is Action.BEGIN_AGAIN
+    assert diagnose(Facts(stopped, True, 0, 0, offset=None)).action is Action.NONE
