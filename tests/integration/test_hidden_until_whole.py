@@ -79,6 +79,7 @@ def lab(stack, tmp_path):
         Connector(found.pipeline()).delete()
 
 
+@pytest.mark.long
 def test_one_that_is_written_while_it_is_read_is_read_again_and_no_row_comes_twice(lab, cli):
     """Debezium reads it as of a later moment than the place that its rows carry, and streams what lies in between, too."""
     lab.sql(

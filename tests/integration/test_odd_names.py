@@ -1,5 +1,7 @@
 """Databases that are not the sample one: names that break careless tools."""
 
+import pytest
+
 from ingest.model.topics import TableId
 
 DB = "we`ird db.1"
@@ -49,6 +51,7 @@ def test_odd_names_end_equal(cli, mysql):
     assert sum(table["source_rows"] for table in verdict["tables"]) == 2 * len(ODD)
 
 
+@pytest.mark.long
 def test_tables_whose_topics_would_collide_are_routed_apart_or_refused_by_name(cli, mysql):
     mysql.database("clash")
     for name in ("a_b", "a$b", "a-b"):
