@@ -1,7 +1,7 @@
 """In which moment a blocking snapshot has read a table, as far as that can be known.
 
 Its rows carry the place of the last change that was streamed before. Debezium 3.6.1 reads them as of a later moment, when it has
-its lock, and streams what was committed in between afterwards, too (tests/capability/test_debezium_moments.py: of 3,567 rows that
+its lock, and streams what was committed in between afterwards, too (tests/integration/test_hidden_until_whole.py; in one try, of 3,567 rows that
 two clients were inserting, 3,173 came both ways). Of a table with a key that does no harm, as the later of two states of a row
 wins. Of one without a key a row would stand there twice. Debezium does not say what the moment was; it lies before the moment
 in which we hear that it reads the table.
