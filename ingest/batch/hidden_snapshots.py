@@ -91,16 +91,13 @@ def is_whole(table: TableId, since: Position, *, certain: bool) -> Callable[[Rea
     return found
 
 
-def has_changed(read: Reading, table: TableId, until: Position) -> bool:
-    """Whether changes of the table lie between its snapshot's place and ``until``, so that its rows may hold them already
-    (``read_moments``).
+def has_changed(read: Reading, attempt: Attempt, until: Position) -> bool:
+    """Whether changes lie between a snapshot's place and ``until``, so that its rows may hold them already
+    (``read_moments``). ``read``: of one table alone.
     """
-    facts = read.facts.get(table)
-    if facts is None or facts.attempt is None:
-        return False
     assert read.fresh is not None
     place = F.col("position")
-    between = (place > dedup.literal(facts.attempt.position)) & (place <= dedup.literal(until))
+    between = (place > dedup.literal(attempt.position)) & (place <= dedup.literal(until))
     return not read.fresh.filter(dedup.streamed() & between).isEmpty()
 
 
@@ -212,13 +209,13 @@ class Hidden:
         return found
 
     def _is_changed(self, read: Reading, table: TableId, until: Position) -> bool:
-        attempt = read.facts[table].attempt
+        facts = read.facts[table]
+        attempt = facts.attempt
         if attempt is None or self._is_of_the_connector(table, attempt.position):
             return False
-        facts = read.facts[table]
         if facts.wiped and any(place > attempt.position for place in facts.truncates):
             return False  # none of its rows stays
-        return has_changed(read, table, until)
+        return has_changed(read, attempt, until)
 
     def _doubt(self, name: str, until: Position) -> None:
         """At once the first time; each further reading, during which nothing is streamed, after twice the pause."""
@@ -237,9 +234,11 @@ class Hidden:
 
     def is_under_way(self, request: Request) -> bool:
         """Whether changes that its rows may hold already are not all in Kafka: before that nothing is known of them."""
-        if request.kind != "BLOCKING" or self.requests.was_empty(request):
-            return False
-        return self.requests.moments.upper(request.id) is None
+        return self._has_moment(request) and self.requests.moments.upper(request.id) is None
+
+    def _has_moment(self, request: Request) -> bool:
+        """Whether it has brought rows that are of one moment, behind the place that they carry."""
+        return request.kind == "BLOCKING" and not self.requests.was_empty(request)
 
     def _is_of_the_connector(self, table: TableId, place: Position) -> bool:
         """Whether the connector began a snapshot there of itself: that one's rows are of just that place. Of one that was asked
@@ -253,9 +252,13 @@ class Hidden:
         its rows: whether they hold these changes already nobody knows. ``request``: whose rows are applied.
         """
         state = newest.tables.get(request.table)
-        if request.kind != "BLOCKING" or self.requests.was_empty(request):
-            return False
-        if state is None or state.floor is None or state.position is None or state.hidden:
+        if (
+            not self._has_moment(request)
+            or state is None
+            or state.floor is None
+            or state.position is None
+            or state.hidden
+        ):
             return False
         table = TableId.parse(request.table)
         version = self.definitions.known().at(table, state.floor)

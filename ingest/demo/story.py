@@ -154,7 +154,8 @@ class Demo:
         self._ddl(stack)
         self._wait(stack, pipeline, traffic, 6)
         # A job that has just begun refuses a worker that is away; one that runs goes on without.
-        ledger, before = Ledger(pipeline.lake.path), Ledger(pipeline.lake.path).last()
+        ledger = Ledger(pipeline.lake.path)
+        before = ledger.last()
         self._until(stack, pipeline, lambda: ledger.last() != before, traffic)
         self._kill_connect(stack, pipeline, traffic)
         left = self.seconds - (time.monotonic() - started)

@@ -107,14 +107,20 @@ class Looked:
 
 def incomplete_in(newest: Entry | None) -> set[TableId]:
     """Tables that have joined and were not taken whole yet, as the manifest's newest row says."""
-    gaps = newest.gaps if newest else ()
-    return {table for gap in gaps if gap.is_incomplete and (table := gap.of)}
+    return _tables(gap for gap in _gaps(newest) if gap.is_incomplete)
 
 
 def untold_in(newest: Entry | None) -> set[TableId]:
     """Those of which the connector may not know the columns."""
-    gaps = newest.gaps if newest else ()
-    return {table for gap in gaps if gap.is_untold and (table := gap.of)}
+    return _tables(gap for gap in _gaps(newest) if gap.is_untold)
+
+
+def _gaps(newest: Entry | None) -> tuple[Gap, ...]:
+    return newest.gaps if newest else ()
+
+
+def _tables(gaps: Iterable[Gap]) -> set[TableId]:
+    return {table for gap in gaps if (table := gap.of)}
 
 
 def always(tables: Iterable[TableId], patterns: Iterable[Sequence[str]]) -> list[TableId]:

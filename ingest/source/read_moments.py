@@ -28,7 +28,7 @@ class ReadMoments:
     pipeline: Pipeline
     _ends: dict[str, tuple[int, mysql.Reached]] = field(default_factory=dict)
     """With where in the notifications that reading was told: one request may be read more than once, and the newest counts."""
-    _in_kafka: set[str] = field(default_factory=set)
+    _in_kafka: dict[str, Position] = field(default_factory=dict)
 
     def heard(self, requests: Mapping[str, int]) -> None:
         """The connector reads, or has read, the tables of these. Values: where its notifications say so."""
@@ -39,9 +39,9 @@ class ReadMoments:
         }
         if not new:
             return
-        self._in_kafka -= new.keys()
         for one in new:
             self._ends.pop(one, None)
+            self._in_kafka.pop(one, None)
         try:
             with mysql.connected(self.pipeline.source) as cursor:
                 end = mysql.reached(cursor)
@@ -51,24 +51,20 @@ class ReadMoments:
 
     def upper(self, request: str) -> Position | None:
         """Where MySQL's log ended behind that moment; None until all changes up to there are in Kafka."""
-        if request not in self._ends:
-            return None
-        _, end = self._ends[request]
-        if not self._is_in_kafka(request, end):
-            return None
-        epoch = newest_number(EpochRegistry(self.pipeline).known())
-        return Position(epoch, end.file, end.pos)
+        if request in self._ends and request not in self._in_kafka:
+            _, end = self._ends[request]
+            self._look(request, end)
+        return self._in_kafka.get(request)
 
-    def _is_in_kafka(self, request: str, end: mysql.Reached) -> bool:
-        if request not in self._in_kafka:
-            try:
-                offset = Connector(self.pipeline).offset()
-            except IngestError:
-                return False  # Connect is away
-            if delivered(offset, end):
-                self._in_kafka.add(request)
-            elif offset and "file" in offset and file_number(str(offset["file"])) > end.file:
-                # The GTID of a DDL enters the offset with the next transaction alone, which may be far; from behind the
-                # log's rotation it is one of a file that is over. A later end does as well.
-                del self._ends[request]
-        return request in self._in_kafka
+    def _look(self, request: str, end: mysql.Reached) -> None:
+        try:
+            offset = Connector(self.pipeline).offset()
+        except IngestError:
+            return  # Connect is away
+        if delivered(offset, end):
+            epoch = newest_number(EpochRegistry(self.pipeline).known())
+            self._in_kafka[request] = Position(epoch, end.file, end.pos)
+        elif offset and "file" in offset and file_number(str(offset["file"])) > end.file:
+            # The GTID of a DDL enters the offset with the next transaction alone, which may be far; from behind the
+            # log's rotation it is one of a file that is over. A later end does as well.
+            del self._ends[request]

@@ -360,9 +360,8 @@ class Requests:
                 self._begun = offset
             elif said.get("type") == "ABORTED":
                 self._begun = -1
-            elif (
-                said.get("type") == "SKIPPED" or said.get("type") == "COMPLETED"
-            ):  # by a task that begins: what was under way has ended with the one before
+            elif said.get("type") in ("COMPLETED", "SKIPPED"):
+                # A task that begins skips its snapshot: one that was under way has ended with the task before.
                 self._begun, self._ended = -1, time.monotonic()
             elif said.get("type") == "IN_PROGRESS":
                 self._read_at[more.get("current_collection_in_progress", "")] = offset
