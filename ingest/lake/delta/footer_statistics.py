@@ -26,7 +26,12 @@ _TELLABLE = file_statistics.WHOLE | {
 }  # fmt: skip
 """Beside decimals. Of a list a footer counts what is in it, and not the lists."""
 
+_WITH_NAN = ("float", "double")
 _BOUNDS = ("minValues", "maxValues")
+_SHIFTED = b"org.apache.spark.legacyDateTime"
+"""Stands in a file whose days before 1582 are numbered as Julian ones (`spark.sql.parquet.datetimeRebaseModeInWrite: LEGACY`). Spark puts them
+right as it reads values; bounds would be off by up to ten days.
+"""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a count of microseconds has no zone
 _ROOMY = Context(prec=400)
 
@@ -56,6 +61,8 @@ def wanted(stats_schema: str, known: Columns) -> Wanted | None:
 
 def told(add: Action, footer: pq.FileMetaData, of: Wanted, known: Columns) -> Action | None:
     """The entry of a file with its statistics, as every reader reads them; None where the footer does not say one of them."""
+    if _SHIFTED in (footer.metadata or {}):
+        return None
     said: dict[str, Any] = {"numRecords": footer.num_rows}
     exact = dict[Path, tuple[Decimal, Decimal]]()
     chunks = _chunks(footer)
@@ -120,6 +127,8 @@ def _pair(kind: str, chunks: list[Any]) -> tuple[Any, Any] | None:
         lows, highs = list(map(_whole, lows)), list(map(_whole, highs))
     try:
         as_said = _form(kind)
+        if kind in _WITH_NAN:  # each of them: min() and max() pass over a NaN that is not the first
+            lows, highs = list(map(_finite, lows)), list(map(_finite, highs))
         return as_said(min(lows)), as_said(max(highs))
     except (
         ValueError,
@@ -138,8 +147,8 @@ def _form(kind: str) -> Callable[[Any], Any]:
         scale = -int(found[2])
         return lambda value: Decimal(value).scaleb(scale, _ROOMY)
     forms: dict[str, Callable[[Any], Any]] = {
-        "float": _finite,
-        "double": _finite,
+        "float": float,
+        "double": float,
         "string": bytes.decode,
         "date": lambda value: (date(1970, 1, 1) + timedelta(value)).isoformat(),
         "timestamp": lambda value: f"{_instant(value)}Z",

@@ -32,6 +32,8 @@ _BY_FOOTERS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
+_TEXT_LENGTH = "delta.dataSkippingStringPrefixLength"
+
 _TAIL = 64 * 2**10
 """Bytes at a file's end that mostly hold its footer."""
 
@@ -52,7 +54,9 @@ def write(
     """
     known = held.columns
     wanted = None
-    if most <= FEW and not held.looks_at_rows:
+    # A table may ask for texts that are cut elsewhere; at 0 it asks for none, as the log would hold its values.
+    as_usual = _TEXT_LENGTH not in held.configuration
+    if most <= FEW and as_usual and not held.looks_at_rows:
         wanted = footer_statistics.wanted(str(begun.of.snapshot().statsSchema().json()), known)
     if wanted is None:
         return [readable(one, known) for one in _written(begun, rows)]
@@ -63,9 +67,9 @@ def write(
     for action in actions:
         add = action["add"]
         footer = _footer(files, unquote(add["path"]), add["size"])
-        if not footer.num_rows:
+        if footer is not None and not footer.num_rows:
             continue
-        said = footer_statistics.told(add, footer, wanted, known)
+        said = footer and footer_statistics.told(add, footer, wanted, known)
         if said is None:
             held.looks_at_rows = True
             return _looked_at(session, begun, actions, held)
@@ -106,12 +110,16 @@ def _looked_at(
     return None if stats else found
 
 
-def _footer(files: HadoopFiles, name: str, size: int) -> pq.FileMetaData:
+def _footer(files: HadoopFiles, name: str, size: int) -> pq.FileMetaData | None:
+    """None where Parquet's own reader cannot make it out, as one that is encrypted."""
     tail = files.tail(name, max(0, size - _TAIL))
     length = int.from_bytes(tail[-_LENGTH : -_LENGTH // 2], "little") + _LENGTH
     if length > len(tail):
         tail = files.tail(name, max(0, size - length))
-    return pq.read_metadata(pa.BufferReader(tail))
+    try:
+        return pq.read_metadata(pa.BufferReader(tail))
+    except (OSError, pa.ArrowInvalid):
+        return None
 
 
 @contextmanager

@@ -59,6 +59,9 @@ def mark(
     # Mapped columns have other names in the files that are looked into here.
     if "columnMapping" in state.features or not (always or marks_pay(size, rows.num_rows)):
         return None
+    # The protocol asks for the number of rows beside a vector; a checkpoint without statistics as JSON does not say it.
+    if any(one.rows is None for one in touched):
+        return None
     try:
         gone = {one.path: deletion_vector.rows(one.add.get("deletionVector")) for one in touched}
     except deletion_vector.UnreadableError:

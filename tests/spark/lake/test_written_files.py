@@ -176,6 +176,29 @@ def test_only_columns_that_a_log_is_to_speak_of_are_in_it(session, tmp_path):
     assert not held.looks_at_rows, "of a column that is not spoken of it need not say anything"
 
 
+@pytest.mark.parametrize("length", [0, 64])
+def test_a_table_that_wants_its_texts_cut_elsewhere_has_them_so(session, tmp_path, length):
+    more = f"TBLPROPERTIES ('delta.dataSkippingStringPrefixLength' = '{length}')"
+    path = table_of(session, tmp_path / "t", {"v": "STRING"}, more)
+    sql = "SELECT int(id), repeat('v', 50) AS v FROM range(5)"
+    _, add, _ = both(session, path, session.sql(sql))
+    assert json.loads(add["stats"])["minValues"].get("v") == ("v" * 50 if length else None)
+
+
+def test_days_of_before_1582_have_true_bounds_though_the_file_numbers_them_as_julian(
+    session, tmp_path
+):
+    mode = "spark.sql.parquet.datetimeRebaseModeInWrite"
+    path = table_of(session, tmp_path / "t", {"v": "DATE"})
+    sql = "SELECT int(id), date_add('1500-01-01', int(id)) AS v FROM range(5)"
+    session.conf.set(mode, "LEGACY")
+    try:
+        _, add, _ = both(session, path, session.sql(sql))
+    finally:
+        session.conf.unset(mode)
+    assert json.loads(add["stats"])["minValues"]["v"] == "1500-01-01"
+
+
 def test_a_table_with_deletion_vectors_is_told_that_bounds_are_tight(session, tmp_path):
     more = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     path = table_of(session, tmp_path / "t", {"v": "INT"}, more)

@@ -78,6 +78,33 @@ def test_names_that_a_footer_does_not_tell_apart_are_not_told_of():
     assert asked(**{"a.b": "long", "a": schema_of(c="long")})[0] is not None
 
 
+class Chunk:
+    """A column's part of a row group as Spark's writer leaves it: to it NaN is the greatest number. pyarrow leaves it out."""
+
+    num_values = 2
+
+    def __init__(self, low, high):
+        self.statistics = self
+        self.null_count, self.has_null_count, self.has_min_max = 0, True, True
+        self.min_raw, self.max_raw = low, high
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_nothing_is_told_where_any_row_group_has_a_nan(kind, at):
+    groups = [Chunk(1.0, 5.0), Chunk(2.0, 3.0)]
+    assert footer_statistics._pair(kind, groups) == (1.0, 5.0)
+    groups.insert(at, Chunk(2.0, float("nan")))
+    assert footer_statistics._pair(kind, groups) is None
+
+
+def test_nothing_is_told_of_a_file_whose_days_are_numbered_as_julian_ones():
+    table = pa.table({"v": pa.array([-200_000], pa.date32())})
+    assert told(table, {"v": "date"}) is not None
+    shifted = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+    assert told(shifted, {"v": "date"}) is None
+
+
 @pytest.mark.parametrize("bad", [float("inf"), float("-inf")])
 def test_nothing_is_told_of_numbers_that_json_does_not_have(bad):
     assert told(pa.table({"v": [1.0, bad]}), {"v": "double"}) is None
