@@ -16,7 +16,9 @@ from ingest.arrow.record_decoder import OF_REREAD, POSITION, READ, TRUNCATE
 from ingest.model import numberings
 from ingest.model.manifest import HighWater, Place
 from ingest.model.position import Position
+from ingest.schema import steps
 
+_ENDS: tuple[Literal["min", "max"], ...] = ("min", "max")
 _FIELDS = tuple(field.name for field in POSITION)
 
 
@@ -139,7 +141,7 @@ def joined(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
         "truncates": first["truncates"]
         + [t for t in then["truncates"] if t not in first["truncates"]],
         "numbers": numberings.newest(first["numbers"], then["numbers"]),
-        "attempt": then["attempt"] or first["attempt"],  # the last snapshot row's
+        "attempt": _both(first["attempt"], then["attempt"]),
         "reread": min(reread, key=_order, default=None),
     }
 
@@ -191,11 +193,24 @@ def _numbers(gtids: pa.ChunkedArray) -> dict[str, int]:
 
 
 def _attempt(read: pa.Table) -> dict[str, Any] | None:
-    """The last snapshot row's connector run and position."""
+    """Which reading the last snapshot row is of, and the lowest and the highest place of that one's rows. Of the others nobody looked
+    which run wrote them; what MySQL's clock said tells them apart, since no run begins within the second of another one's reading.
+    """
     if not read.num_rows:
         return None
     last = _last(read)
-    return {"run": last["run"][0].as_py(), "pos": _place(last)}
+    run, read_at = last["run"][0].as_py(), last["ts_us"][0]
+    rows = read.filter(pc.equal(read["ts_us"], read_at)) if read_at.is_valid else last
+    low, high = (_place(_extreme(rows, which)) for which in _ENDS)
+    return {"run": steps.reading(run, read_at.as_py()), "pos": low, "high": high}
+
+
+def _both(first: dict[str, Any] | None, then: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The last snapshot row's, with what came of it before."""
+    if first is None or then is None or first["run"] != then["run"]:
+        return then or first
+    low = min(first["pos"], then["pos"], key=_order)
+    return {**then, "pos": low, "high": max(first["high"], then["high"], key=_order)}
 
 
 def _first_read(read: pa.Table) -> pa.Table:

@@ -103,10 +103,8 @@ def has_changed(read: Reading, attempt: Attempt, until: Position) -> bool:
 
 def _has_last_row(read: Reading, attempt: Attempt) -> bool:
     assert read.fresh is not None
-    here = F.coalesce("run", F.lit("")) == attempt.run
-    here &= F.col("position") == dedup.literal(attempt.position)
     last = F.col("snapshot").isin(*_LAST)
-    return not read.fresh.filter(~dedup.streamed() & here & last).isEmpty()
+    return not read.fresh.filter((F.col("reading") == attempt.run) & last).isEmpty()
 
 
 class Shows(Protocol):

@@ -89,7 +89,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         .collect()
     )
     found = [row.asDict(recursive=True) for row in rows]
-    numbered = _numbered(changes, found)
+    numbered = ({**row, "attempt": _attempt(row)} for row in _numbered(changes, found))
     counts = Counts(
         changes=sum(row["changes"] for row in found),
         passed_over=sum(row["passed_over"] for row in found),
@@ -118,6 +118,17 @@ def _numbered(
     for row in found:
         one, newest = of_one[_place(row)], row["newest"] and row["newest"]["gtid"]
         yield {**row, "numbers": numberings.of(newest) if one else several[_place(row)]}
+
+
+def _attempt(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Of the newest reading that has rows of a partition: which, and the lowest and the highest place that they have."""
+    run = row["newest_reading"]
+    places = sorted((one["pos"] for one in row["readings"] if one["run"] == run), key=_order)
+    return {"run": run, "pos": places[0], "high": places[-1]} if places else None
+
+
+def _order(place: Mapping[str, Any]) -> Position:
+    return Position.from_mapping(place)
 
 
 def _place(row: Mapping[str, Any]) -> Place:
@@ -205,7 +216,9 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
     snapshot_row = (
         fresh & (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
     )
-    attempt = F.when(snapshot_row, F.struct("run", F.col("position").alias("pos")))
+    attempt = F.when(
+        snapshot_row, F.struct(F.col("reading").alias("run"), F.col("position").alias("pos"))
+    )
     truncate = F.struct("position.*", F.unix_micros("committed_at").alias("ts_us"))
     reread = fresh & (F.col("op") == "r") & (F.col("snapshot") == "incremental")
     return (
@@ -228,7 +241,9 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.max(F.when(fresh, F.unix_micros("committed_at"))).alias("source_time_us"),
         F.collect_set(F.when(fresh & (F.col("op") == "t"), truncate)).alias("truncates"),
         F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
-        F.max_by(attempt, F.when(snapshot_row, F.col("offset"))).alias("attempt"),
+        F.max_by("reading", F.when(snapshot_row, F.col("offset"))).alias("newest_reading"),
+        # A place or two of each reading.
+        F.collect_set(attempt).alias("readings"),
         F.min(F.when(reread, F.col("position"))).alias("reread"),
     )
 

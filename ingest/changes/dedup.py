@@ -192,9 +192,7 @@ def of_attempt(changes: DataFrame, attempt: Attempt) -> DataFrame:
 
 def without_other_attempts(changes: DataFrame, attempt: Attempt) -> DataFrame:
     """All streamed changes, and of snapshots' rows those of this attempt."""
-    pinned = literal(attempt.position)
-    mine = (F.coalesce("run", F.lit("")) == attempt.run) & (F.col("position") == pinned)
-    return changes.filter(streamed() | mine)
+    return changes.filter(streamed() | _holds(F.col("reading") == attempt.run))
 
 
 def once(changes: DataFrame) -> DataFrame:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ingest.model import position, reasons
 from ingest.model.epochs import Epoch
+from ingest.schema import steps
 
 ENVELOPE = (
     "before string, after string, op string, "
@@ -40,8 +41,9 @@ def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
     In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp, run
     string`` (the connector run that wrote it, from the record's header); of records that wait in quarantine ``batch_id``, too.
     Out: the same, plus ``database, table, op, position, committed_at timestamp, gtid string,
-    snapshot string, before string, after string, key_json string, reason string``. ``reason`` is
-    null for a readable change; ``position`` is never null then.
+    snapshot string, reading string, before string, after string, key_json string, reason string``. ``reason`` is
+    null for a readable change; ``position`` is never null then. ``reading``: of a snapshot's row, which reading of the table
+    it is of (``Attempt``); null for all others, those of incremental snapshots among them.
     """
     read = _envelope(records.sparkSession.sparkContext.applicationId)
     waits = "batch_id" in records.columns
@@ -91,12 +93,22 @@ def _envelope(_application: str) -> _Envelope:
             F.timestamp_micros(source["ts_us"]).alias("committed_at"),
             source["gtid"].alias("gtid"),
             source["snapshot"].alias("snapshot"),
+            F.when((operation == "r") & ~F.coalesce(reread, F.lit(False)), _reading(source)).alias(
+                "reading"
+            ),
             F.col("envelope.before").alias("before"),
             F.col("envelope.after").alias("after"),
             F.col("key").cast("string").alias("key_json"),
             _envelope_reason(source, operation, file_number).alias("reason"),
         ),
     )
+
+
+def _reading(source: Column) -> Column:
+    """As ``steps.reading`` has it."""
+    run = F.coalesce("run", F.lit(""))
+    named = F.concat(run, F.lit(steps.READ_AT), source["ts_us"].cast("string"))
+    return F.coalesce(named, run)
 
 
 def _epoch(epochs: Sequence[Epoch], *, waits: bool = False) -> Column:

@@ -36,10 +36,9 @@ def begins_again(facts: TableFacts, state: TableState | None) -> Attempt | None:
         return None
     if state.floor is None:
         return attempt  # what is there was streamed; the snapshot contains it
-    if attempt.position < state.floor:
+    if attempt.position < state.floor or attempt.is_of(state.run, state.floor):
         return None
-    same = attempt.position == state.floor and attempt.run == state.run
-    return None if same else attempt
+    return attempt
 
 
 def awaited(catalog: Catalog, states: Mapping[str, TableState]) -> list[Cleanup]:

@@ -24,12 +24,47 @@ READ_BY_SPARK = "; read by Spark: "
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+READ_AT = "@"
+"""In the name of a reading, between the connector's run and when it began."""
+
+
+def reading(run: str, read_at_us: int | None) -> str:
+    """The name of one reading of a table. ``run``: the connector's; ``read_at_us``: what MySQL's clock said when it began to
+    read the table, which Debezium writes into each row of it (``source.ts_us``, whole seconds).
+
+    Neither the run nor the place does: one run reads a table as often as it is asked to, on a quiet server at one place; and of one
+    reading rows carry two places where an event of the log, as its heartbeat, comes meanwhile (tests/integration/test_one_reading.py).
+    """
+    return run if read_at_us is None else f"{run}{READ_AT}{read_at_us}"
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a snapshot: the connector run that made it, and the position it pinned."""
+    """One attempt at a snapshot: the reading that made it (:func:`reading`), and the lowest place of its rows.
+
+    What is streamed behind that place is not known to be in them. No change lies between their places: what moved it is
+    one event, and its changes come behind the rows.
+    """
 
     run: str
     position: Position
+    highest: Position | None = None
+    """The highest place of its rows, where they have several."""
+
+    def with_more(self, other: Attempt) -> Attempt:
+        """Of two parts of one reading."""
+        places = [one.position for one in (self, other)]
+        highest = max(one.highest or one.position for one in (self, other))
+        lowest = min(places)
+        return Attempt(self.run, lowest, None if highest == lowest else highest)
+
+    def is_of(self, run: str, floor: Position) -> bool:
+        """Whether it is a part of the one that a table's state names. Earlier versions noted the connector's run alone, which
+        had one place.
+        """
+        if READ_AT in run:
+            return self.run == run
+        return self.run.partition(READ_AT)[0] == run and self.position == floor
 
 
 @dataclass(frozen=True)
@@ -121,15 +156,7 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             if t["ts_us"] is not None
         },
         keys=frozenset(tuple(key) for part in parts for key in part["keys"] or () if key),
-        attempt=max(
-            (
-                Attempt(part["attempt"]["run"] or "", Position.from_mapping(part["attempt"]["pos"]))
-                for part in parts
-                if part["attempt"]
-            ),
-            key=lambda attempt: attempt.position,
-            default=None,
-        ),
+        attempt=_newest_attempt(part["attempt"] for part in parts if part["attempt"]),
         reread=min(
             (Position.from_mapping(part["reread"]) for part in parts if part.get("reread")),
             default=None,
@@ -140,6 +167,16 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
             if part.get("numbers")
         },
     )
+
+
+def _newest_attempt(parts: Iterable[Mapping[str, Any]]) -> Attempt | None:
+    """Of all partitions of a topic. Parts: ``run``, and the places that its rows have, ``pos`` the lowest, ``high`` the highest."""
+    found = dict[str, Attempt]()
+    for part in parts:
+        pos, high = (Position.from_mapping(part[name]) for name in ("pos", "high"))
+        one = Attempt(part["run"] or "", pos, high if high != pos else None)
+        found[one.run] = found[one.run].with_more(one) if one.run in found else one
+    return max(found.values(), key=lambda one: one.highest or one.position, default=None)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Source:
         """When MySQL commits the statements that follow; set it, with its zone, to have them at another time."""
         self._at = Position(0, 1, 4)
         self._transaction = 0
+        self._readings = 0
         self._in_transaction = False
 
     def table(
@@ -241,6 +242,7 @@ class Table:
         columns = list(self.columns.values())
         said = schema_record(self.name, at, columns, self.key)
         self.source.log.append(Record(self.source.name, compact(said)))
+        self.source._readings += 1
         for row in self._rows:
             self._write("r", at, after=row)
 
@@ -284,6 +286,8 @@ class Table:
                 before=_json(before, read),
                 after=_json(after, read),
                 gtid=None if read else self.source._gtid,
+                # Readings are told apart by their run, or by their second, which is the same where nobody sets ``now``.
+                run=f"run-{self.source._readings}" if read else "run",
                 committed_at=self.source.now,
             )
         )

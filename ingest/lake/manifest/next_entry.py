@@ -142,7 +142,9 @@ def table_states(
         state = tables.get(name, TableState(one.path, one.version))
         attempt = found.attempt
         truncates = found.truncates if found.wiped else ()
-        floors = [state.floor, *truncates, one.wiped, attempt.position if attempt else None]
+        goes_on = attempt and state.floor and attempt.is_of(state.run, state.floor)
+        begun = attempt.position if attempt and not goes_on else None
+        floors = [state.floor, *truncates, one.wiped, begun]
         version = catalog.at(one.table, found.high)
         tables[name] = replace(
             state,
@@ -242,7 +244,7 @@ def _taken_whole(found: TableFacts) -> bool:
     """
     if found.attempt is None:
         return False
-    high, at = found.high, found.attempt.position
+    high, at = found.high, found.attempt.highest or found.attempt.position
     return (high.epoch, high.file, high.pos) <= (at.epoch, at.file, at.pos)
 
 

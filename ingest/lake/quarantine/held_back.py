@@ -27,6 +27,7 @@ from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop, Dropped
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
+from ingest.schema.steps import READ_AT
 
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""
@@ -260,8 +261,9 @@ def replayable(
         if state and state.snapshot:
             void = F.col("position") < dedup.literal(state.snapshot)
         if state and state.run:
-            again = (F.col("op") == "r") & (F.coalesce("snapshot", F.lit("")) != "incremental")
-            void = void | (again & (F.coalesce("run", F.lit("")) != state.run))
+            by = "reading" if READ_AT in state.run else "run"  # as earlier versions noted it
+            other_one = F.coalesce(by, F.lit("")) != state.run
+            void = void | (F.col("reading").isNotNull() & other_one)
         if version:
             other = F.col("position") < dedup.literal(version.position)
         reason = F.when(here & void, dedup.OBSOLETE).when(here & other, OTHER_COLUMNS)

@@ -1,9 +1,11 @@
 """A table without a key that is taken again: whoever reads its folder sees what was there, then all of the new, nothing else."""
 
+import json
 import os
 import random
 import uuid
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.testing.debezium import compact
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
 from tests.conformance.histories import CRASHES
@@ -74,10 +77,18 @@ class Retaken:
             self.bag.insert(a=a, b=b)
         self.source.log = log
 
-    def snapshot(self, upto=None):
-        """The table is read, from its first row up to so many; None: all of them."""
+    def snapshot(self, upto=None, moved_at=None):
+        """The table is read, from its first row up to so many; None: all of them. ``moved_at``: an event of the log comes while
+        it is read, so that the rows from there on have the place of that one.
+        """
         before = len(self.source.log)
         self.bag.snapshot()
+        moved = [] if moved_at is None else range(before + 1 + moved_at, len(self.source.log))
+        for number in moved:
+            one = self.source.log[number]
+            said = json.loads(one.value)
+            said["source"]["pos"] += 1
+            self.source.log[number] = replace(one, value=compact(said))
         if upto is not None:
             del self.source.log[before + 1 + upto :]
             self.whole = False
@@ -250,6 +261,24 @@ def test_one_that_found_no_row_empties_the_table_whatever_an_earlier_attempt_had
     job.check()
 
 
+@pytest.mark.parametrize("batches", [1, 3])
+def test_rows_of_one_reading_that_carry_two_places_are_all_there(spark, tmp_path, batches):
+    """Debezium gives them the place of the last event of the log; of a quiet log that is its heartbeat."""
+    job = Retaken(spark, tmp_path, [(1, "x"), (2, "x"), (3, "x")])
+    job.follow()
+    job.insert(4)
+    job.follow()
+    job.unlogged((5, "y"), (6, "y"), gone=[(1, "x")])
+    job.snapshot(moved_at=2)
+    job.follow(batches)
+    job.insert(7)
+    job.follow()
+    job.settle()
+    assert job.now() == job.held
+    assert job.state.hidden is None
+    job.check()
+
+
 def test_what_comes_behind_it_is_applied_in_order_a_truncate_and_a_ddl_too(spark, tmp_path):
     job = Retaken(spark, tmp_path, [(1, "x"), (2, "x")])
     job.follow()
@@ -344,9 +373,10 @@ def _step(job, rng):
         gone = rng.sample(sorted(job.held.elements()), min(2, job.held.total()))
         job.unlogged((a, "y"), *[(a, "x")] * rng.randint(0, 2), gone=gone)
     elif act == "snapshot":
-        job.snapshot()
+        job.snapshot(moved_at=rng.choice([None, rng.randint(0, job.held.total())]))
     elif act == "attempt":
-        job.snapshot(upto=rng.randint(0, job.held.total()))
+        some = rng.randint(0, job.held.total())
+        job.snapshot(upto=some, moved_at=rng.choice([None, rng.randint(0, some)]))
     elif act == "follow":
         run = partial(job.follow, rng.randint(1, 3), rng)
         job.dying(run, place) if rng.random() < 0.4 else run()

@@ -24,7 +24,7 @@ from ingest.model.manifest import TableState
 from ingest.model.position import PART_REREAD, PART_WRITE, Position
 from ingest.model.start_facts import KafkaFacts
 from ingest.schema.catalog import Catalog
-from ingest.schema.steps import Applied, Attempt
+from ingest.schema.steps import Applied, Attempt, TableFacts
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.resync_request import Request
 from tests.support.declared_tables import CREATE, T, at, catalog, column, facts, record
@@ -158,6 +158,52 @@ STATE = TableState("/t", 1, floor=at(100), run="one", snapshot=at(100))
 def test_a_snapshot_attempt_makes_the_one_before_void_when_it_is_a_newer_one(attempt, again):
     found = replace(facts(at(100), at(300)), attempt=attempt)
     assert begins_again(found, STATE) == (attempt if again else None)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "again"),
+    [
+        (Attempt("one@7", at(100)), False),
+        (Attempt("one@7", at(200)), False),
+        (Attempt("one@8", at(100)), True),
+        (Attempt("two@7", at(100)), True),
+    ],
+    ids=["the same", "at a later place", "read again at the same place", "another run"],
+)
+def test_a_reading_is_told_by_its_run_and_its_second_and_not_by_its_place(attempt, again):
+    found = replace(facts(at(100), at(300)), attempt=attempt)
+    state = replace(STATE, run="one@7")
+    assert begins_again(found, state) == (attempt if again else None)
+    before = entry(tables={"d.t": state})
+    done = [Applied(T, STATE.path, 2, 1)]
+    then = table_states(before, {T: found}, done, catalog(CREATE))["d.t"]
+    assert (then.run, then.floor) == (attempt.run, attempt.position if again else at(100))
+
+
+def test_the_rest_of_a_reading_that_an_earlier_version_has_begun_is_known_by_its_run_and_place():
+    found = replace(facts(at(100), at(300)), attempt=Attempt("one@7", at(100)))
+    assert begins_again(found, STATE) is None
+    then = table_states(
+        entry(tables={"d.t": STATE}),
+        {T: found},
+        [Applied(T, STATE.path, 2, 1)],
+        catalog(CREATE),
+    )
+    assert then["d.t"].run == "one@7"
+    assert begins_again(replace(found, attempt=Attempt("one@7", at(200))), STATE) is not None
+
+
+def test_a_reading_s_place_is_the_lowest_of_its_rows_over_all_partitions():
+    def part(partition, run, pos, high):
+        place = {"attempt": {"run": run, "pos": pos.as_dict(), "high": high.as_dict()}}
+        common = {"database": "d", "table": "t", "topic": "p.d.t", "partition": partition}
+        rest = {"changes": 1, "low": pos.as_dict(), "high": high.as_dict(), "high_water": None}
+        return {**common, **rest, **place, "source_time_us": None, "truncates": [], "keys": []}
+
+    parts = [part(0, "one@7", at(120), at(120)), part(1, "one@7", at(100), at(120))]
+    older = part(2, "one@6", at(50), at(90))
+    found = TableFacts.combine([*parts, older])
+    assert found[T].attempt == Attempt("one@7", at(100), at(120))
 
 
 def test_a_snapshot_of_a_table_that_was_only_streamed_makes_what_was_streamed_void():
