@@ -34,7 +34,7 @@ from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local
 from ingest.model.names import change_log_folder, join, table_folder
 from ingest.model.position import Position
-from ingest.model.topics import TableId, parse_pattern, topic_of
+from ingest.model.topics import TableId, parse_pattern, topic_of, topic_prefix
 from ingest.schema.ddl_policy import Rules
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
@@ -90,6 +90,11 @@ class Pipeline(Settings):
     def topic(self, table: TableId) -> str:
         """The topic that carries a table's changes."""
         return topic_of(self.name, table, self.source.topic_names)
+
+    @property
+    def topic_prefix(self) -> str:
+        """What the names of its data topics begin with, up to the first dot."""
+        return topic_prefix(self.name, self.source.topic_names)
 
     def path(self, table: TableId) -> str:
         """Where a table's copy is in the lake."""

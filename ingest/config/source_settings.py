@@ -62,7 +62,8 @@ class Source(Settings):
     topic_names: Literal["plain", "escaped"] = Field(
         "plain",
         description="`plain`: Debezium's usual names. `escaped`: every character that Kafka does "
-        "not allow, and `_` itself, becomes `_uXXXX`, so that no two tables can share a topic.",
+        "not allow, and `_` itself, becomes `_u` and its code in hexadecimal digits, so that tables whose plain names are one "
+        "keep apart; the pipeline's own name is escaped, too.",
     )
     epoch_dates: Literal["quarantine", "null", "keep"] = Field(
         "quarantine",

@@ -211,11 +211,10 @@ def data_topics(pipeline: Pipeline) -> list[str]:
     """Topics of the pipeline's tables that exist now."""
     consumer = client(pipeline)
     try:
-        prefix = f"{pipeline.name}."
         return sorted(
             name
             for name in consumer.list_topics(timeout=_TIMEOUT).topics
-            if name.startswith(prefix) and name.count(".") >= 2
+            if name.startswith(pipeline.topic_prefix) and name.count(".") >= 2
         )
     except KafkaException as failure:
         raise _away(pipeline, failure) from None

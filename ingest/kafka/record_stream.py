@@ -32,7 +32,7 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
     """
     options = {
         **reader_options(pipeline),
-        "subscribePattern": topic_pattern(pipeline.name),
+        "subscribePattern": topic_pattern(pipeline.name, pipeline.source.topic_names),
         "startingOffsets": starting_offsets or "earliest",
         "maxOffsetsPerTrigger": str(pipeline.spark.max_changes_per_batch),
     }

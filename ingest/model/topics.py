@@ -145,29 +145,42 @@ def captured(tables: Iterable[TableId], patterns: Sequence[str]) -> list[TableId
     ]
 
 
-def topic_of(prefix: str, table: TableId, names: TopicNames) -> str:
+def topic_of(pipeline: str, table: TableId, names: TopicNames) -> str:
     """The topic that Debezium writes a table's changes to."""
-    full = f"{prefix}.{table.database}.{table.name}"
-    if names == "plain":
-        return re.sub(r"[^A-Za-z0-9._-]", "_", full)
-    return "".join(
-        char if re.fullmatch(r"[A-Za-z0-9.-]", char) else f"_u{ord(char):04x}" for char in full
-    )
+    return _sanitised(f"{pipeline}.{table.database}.{table.name}", names)
 
 
-def topic_pattern(prefix: str) -> str:
-    """Spark's ``subscribePattern`` for all data topics of a pipeline, and no other topic.
+def topic_prefix(pipeline: str, names: TopicNames) -> str:
+    """What the name of each data topic of a pipeline begins with, and no other topic's.
 
-    The schema-change topic is ``<prefix>`` itself; it has no dot.
+    Debezium sanitises the whole name, so escaped topics of ``my_pipe`` begin with ``my_u005fpipe.``. Its schema-change
+    topic is the pipeline's name as it is, without a dot.
     """
-    return rf"{re.escape(prefix)}\..+\..+"
+    return _sanitised(f"{pipeline}.", names)
 
 
-def refuse_collisions(prefix: str, tables: Iterable[TableId], names: TopicNames) -> None:
+def topic_pattern(pipeline: str, names: TopicNames) -> str:
+    """Spark's ``subscribePattern`` for all data topics of a pipeline, and no other topic."""
+    return rf"{re.escape(topic_prefix(pipeline, names))}.+\..+"
+
+
+def _sanitised(name: str, names: TopicNames) -> str:
+    if names == "plain":
+        return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    return re.sub(r"[^A-Za-z0-9.-]", lambda found: _escaped(ord(found[0])), name)
+
+
+def _escaped(char: int) -> str:
+    # Debezium puts zeros in front of one or two hexadecimal digits and of no others: U+0416 is `_u416`.
+    digits = f"{char:x}"
+    return f"_u00{digits}" if len(digits) <= 2 else f"_u{digits}"
+
+
+def refuse_collisions(pipeline: str, tables: Iterable[TableId], names: TopicNames) -> None:
     """Raise :class:`IngestError` when two tables would share a topic or Kafka would refuse one."""
     seen: dict[str, TableId] = {}
     for table in tables:
-        topic = topic_of(prefix, table, names)
+        topic = topic_of(pipeline, table, names)
         other = seen.setdefault(topic.replace(".", "_"), table)
         if other != table:
             raise IngestError(

@@ -53,7 +53,9 @@ class Outside:
 
 @dataclass
 class LagWatch:
-    """One thread of its own, while a run goes on. ``topic``: of a table; ``clock``: this machine's, in epoch seconds."""
+    """One thread of its own, while a run goes on. ``topic``: of a table; ``prefix``: of each topic, its dot included; ``clock``:
+    this machine's, in epoch seconds.
+    """
 
     outside: Outside
     topic: Callable[[TableId], str]
@@ -112,6 +114,6 @@ class LagWatch:
         )
 
     def _names(self, newest: Entry | None, ends: Ends) -> dict[str, str]:
-        found = {topic: topic.removeprefix(f"{self.prefix}.") for topic, _ in ends}
+        found = {topic: topic.removeprefix(self.prefix) for topic, _ in ends}
         known = newest.tables if newest else {}
         return found | {self.topic(TableId.parse(name)): name for name in known}

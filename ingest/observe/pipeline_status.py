@@ -294,7 +294,7 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
     states = newest.tables if newest else {}
     waiting: dict[str, int] = {}
     for place, end in ends.items():
-        name = place[0].removeprefix(f"{pipeline.name}.")
+        name = place[0].removeprefix(pipeline.topic_prefix)
         waiting[name] = waiting.get(name, 0) + max(0, end - applied.get(place, 0))
     return tuple(
         TableProgress(name, waiting.get(name, 0), found.version, found.engine)

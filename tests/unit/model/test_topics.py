@@ -14,6 +14,7 @@ from ingest.model.topics import (
     refuse_collisions,
     topic_of,
     topic_pattern,
+    topic_prefix,
 )
 
 names = st.text(
@@ -71,13 +72,46 @@ def test_even_escaped_names_are_refused_where_dots_make_them_one():
         refuse_collisions("p", [TableId("a", "b.c"), TableId("a.b", "c")], "escaped")
 
 
-@given(tables)
-def test_the_subscription_covers_every_data_topic_and_not_the_schema_topic(table):
-    pattern = topic_pattern("p-1")
-    assert re.fullmatch(pattern, topic_of("p-1", table, "plain"))
-    assert re.fullmatch(pattern, topic_of("p-1", table, "escaped"))
-    assert not re.fullmatch(pattern, "p-1")
-    assert not re.fullmatch(pattern, "__p-1-schema-history")
+def test_escaped_names_that_are_one_all_the_same_are_refused():
+    """Debezium writes as few digits as U+0416 has, so a digit behind it may make another letter of it."""
+    with pytest.raises(IngestError):
+        refuse_collisions("p", [TableId("d", "\u0416a"), TableId("d", "\u416a")], "escaped")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "table", "plain", "escaped"),
+    [
+        ("p", TableId("d", "orders"), "p.d.orders", "p.d.orders"),
+        ("p", TableId("d", "Ж"), "p.d._", "p.d._u416"),
+        ("p", TableId("d", "订_单 a$b"), "p.d.____a_b", "p.d._u8ba2_u005f_u5355_u0020a_u0024b"),
+        (
+            "p",
+            TableId("we.ird", "\x01é\u0fff\u1000ÿĀ"),
+            "p.we.ird.______",
+            "p.we.ird._u001_u00e9_ufff_u1000_u00ff_u100",
+        ),
+        (
+            "my_pipe",
+            TableId("shop", "order_items"),
+            "my_pipe.shop.order_items",
+            "my_u005fpipe.shop.order_u005fitems",
+        ),
+    ],
+)
+def test_topics_are_called_as_debezium_3_6_1_calls_them(pipeline, table, plain, escaped):
+    """The names are answers of its own `DefaultTopicNamingStrategy` and `DefaultUnicodeTopicNamingStrategy`."""
+    assert topic_of(pipeline, table, "plain") == plain
+    assert topic_of(pipeline, table, "escaped") == escaped
+
+
+@given(tables, st.sampled_from(["p-1", "my_pipe", "p__"]), st.sampled_from(["plain", "escaped"]))
+def test_the_subscription_covers_every_data_topic_and_not_the_schema_topic(table, pipeline, how):
+    pattern, topic = topic_pattern(pipeline, how), topic_of(pipeline, table, how)
+    assert re.fullmatch(pattern, topic)
+    assert topic.startswith(topic_prefix(pipeline, how))
+    assert not re.fullmatch(pattern, pipeline)
+    assert not re.fullmatch(pattern, f"__{pipeline}-schema-history")
+    assert not re.fullmatch(pattern, topic_of(f"{pipeline}x", table, how))
 
 
 @given(tables, tables)

@@ -194,7 +194,7 @@ class Recorded:
 
 def watch(world, clock):
     return LagWatch(
-        world.outside(), lambda t: f"p.{t.database}.{t.name}", "p", clock=lambda: clock[0]
+        world.outside(), lambda t: f"p.{t.database}.{t.name}", "p.", clock=lambda: clock[0]
     )
 
 

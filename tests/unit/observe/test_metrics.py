@@ -78,7 +78,7 @@ def busy():
     found.upkeep(4, [Upkeep("/l/d/t", "vacuumed", "3 files", files=3)])
     found.restarted("conflict")
     found.restarted("E-KAFKA-AWAY")
-    found.lag = LagWatch(SimpleNamespace(), str, "p", progress=LAG)
+    found.lag = LagWatch(SimpleNamespace(), str, "p.", progress=LAG)
     found.lag.looks.update(answered=5, failed=1)
     state = ({"operator": "stateStoreSave", "rows": 6, "bytes": 700},)
     runs = FlowStatus("runs", 3, rows=12, late=2, restarts=1, operators=state)
