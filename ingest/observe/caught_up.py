@@ -15,11 +15,12 @@ grows. Nothing is ever claimed fresher than it was proven to be. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from ingest.model.manifest import Place
+from ingest.model.topics import TableId
 
 SHARE = 0.05
 """How coarse marks may become, as a share of their age: hours of a backlog need no mark each second."""
@@ -68,7 +69,13 @@ class CaughtUp(Generic[Target]):
         return replace(self, asked=thinned((*self.asked, Asked(at, target))))
 
     def arrive(self, is_delivered: Callable[[Target], bool], ends: Ends) -> CaughtUp[Target]:
-        """Connect was asked what it has delivered, and then Kafka where its records end."""
+        """Connect was asked what it has delivered, and then Kafka where its records end.
+
+        Where Kafka has no topic at all no mark is proven: that nothing is missing there would hold of a pipeline, too, that
+        looks for its topics by a name they do not have.
+        """
+        if not ends:
+            return self
         newest = max((one.at for one in self.asked if is_delivered(one.target)), default=None)
         if newest is None:
             return self
@@ -146,22 +153,39 @@ class Progress:
     undelivered: int | None = None
 
 
+def waiting(applied: Ends, ends: Ends) -> dict[str, int]:
+    """How many records of each topic wait in Kafka. One that was made again, and so ends before what was applied, waits from
+    its beginning.
+    """
+    found = {topic: 0 for topic, _ in ends}
+    for place, end in ends.items():
+        held = applied.get(place, 0)
+        found[place[0]] += end - held if end >= held else end
+    return found
+
+
+def names(
+    topics: Iterable[str], tables: Iterable[str], topic_of: Callable[[TableId], str], prefix: str
+) -> dict[str, str]:
+    """Topic to table, for people. ``tables``: those that the manifest knows, of which ``topic_of`` tells the topic; what else there is
+    is called by its topic without the pipeline's ``prefix``, since a topic does not tell its table's name.
+    """
+    unknown = {topic: topic.removeprefix(prefix) for topic in topics}
+    return unknown | {topic_of(TableId.parse(name)): name for name in tables}
+
+
 def progress(
     found: CaughtUp[Target],
     applied: Ends,
     ends: Ends,
-    names: Mapping[str, str],
+    named: Mapping[str, str],
     *,
     looked_at: float,
     undelivered: int | None,
 ) -> Progress:
-    """For people's tables: ``names`` by topic. A topic that was made again waits from its beginning."""
-    waiting = {topic: 0 for topic, _ in ends}
-    for place, end in ends.items():
-        held = applied.get(place, 0)
-        waiting[place[0]] += end - held if end >= held else end
+    """For people's tables: ``named`` by topic."""
     tables = {
-        names.get(topic, topic): TableLag(count, found.topics.get(topic))
-        for topic, count in sorted(waiting.items())
+        named.get(topic, topic): TableLag(count, found.topics.get(topic))
+        for topic, count in sorted(waiting(applied, ends).items())
     }
     return Progress(looked_at, found.whole, tables, undelivered)

@@ -14,7 +14,7 @@ from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
-from ingest.observe.caught_up import CaughtUp, Ends, Progress, progress
+from ingest.observe.caught_up import CaughtUp, Ends, Progress, names, progress
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered, undelivered
 from ingest.source.mysql import Reached
@@ -101,6 +101,7 @@ class LagWatch:
         applied = {p: mark.offset for p, mark in newest.high_water.items()} if newest else {}
         # After both: whatever Connect had delivered stands below these ends, and so does what is applied.
         ends = self.outside.ends()
+        tables = newest.tables if newest else {}
         held = dict(offset) if offset else None
         self._found = self._found.arrive(lambda one: delivered(held, one), ends)
         self._found = self._found.apply(applied, ends)
@@ -108,12 +109,7 @@ class LagWatch:
             self._found,
             applied,
             ends,
-            self._names(newest, ends),
+            names((topic for topic, _ in ends), tables, self.topic, self.prefix),
             looked_at=at,
             undelivered=undelivered(held, target) if target.gtids.count() else None,
         )
-
-    def _names(self, newest: Entry | None, ends: Ends) -> dict[str, str]:
-        found = {topic: topic.removeprefix(self.prefix) for topic, _ in ends}
-        known = newest.tables if newest else {}
-        return found | {self.topic(TableId.parse(name)): name for name in known}

@@ -22,7 +22,7 @@ from ingest.model.location import within_reach
 from ingest.model.manifest import Entry
 from ingest.model.names import lease_path
 from ingest.model.topics import TableId, captured
-from ingest.observe import left_tables
+from ingest.observe import caught_up, left_tables
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
@@ -283,7 +283,7 @@ def not_delivered(pipeline: Pipeline) -> int | None:
 
 
 def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ...]:
-    """Per topic: Kafka's end minus what is applied (transaction markers count as records)."""
+    """Per table: the records in Kafka that are not applied (transaction markers count as records)."""
     ends = broker.end_offsets(pipeline, broker.data_topics(pipeline))
     applied = newest.ends if newest else {}
     for name, state in (newest.tables if newest else {}).items():
@@ -292,10 +292,9 @@ def pending(pipeline: Pipeline, newest: Entry | None) -> tuple[TableProgress, ..
             marks = {p: mark.offset for p, mark in newest.high_water.items() if p[0] == topic}
             applied |= {p: min(offset, applied[p]) for p, offset in marks.items()}
     states = newest.tables if newest else {}
-    waiting: dict[str, int] = {}
-    for place, end in ends.items():
-        name = place[0].removeprefix(pipeline.topic_prefix)
-        waiting[name] = waiting.get(name, 0) + max(0, end - applied.get(place, 0))
+    counted = caught_up.waiting(applied, ends)
+    named = caught_up.names(counted, states, pipeline.topic, pipeline.topic_prefix)
+    waiting = {named[topic]: count for topic, count in counted.items()}
     return tuple(
         TableProgress(name, waiting.get(name, 0), found.version, found.engine)
         if (found := states.get(name))

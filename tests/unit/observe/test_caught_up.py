@@ -79,6 +79,20 @@ def test_a_topic_that_was_deleted_and_made_again_is_not_called_caught_up():
     assert told.tables["p.d.a"].records == 12
 
 
+def test_where_kafka_has_no_topic_nothing_is_proven():
+    """A pipeline that looked for its topics by a wrong name found none, and said that nothing was missing."""
+    found = looked(CaughtUp(), 100.0, 7, 7, {}, {})
+    assert found.whole is None
+    found = looked(found, 105.0, 7, 7, {A: 3}, {A: 3})
+    assert found.whole == 105.0
+
+
+def test_a_table_is_called_by_its_own_name_wherever_its_topic_has_another():
+    topics = ["p.d.a_u0024b", "p.d.unknown"]
+    named = caught_up.names(topics, ["d.a$b"], lambda table: "p.d.a_u0024b", "p.")
+    assert named == {"p.d.a_u0024b": "d.a$b", "p.d.unknown": "d.unknown"}
+
+
 @dataclass
 class World:
     """A log of commits to two topics; how much of it is delivered; how much of each topic is applied. Time is counted

@@ -9,13 +9,27 @@ from ingest.cli.batches import status_table
 from ingest.lake.files.lease_holder import Holder
 from ingest.model import reasons
 from ingest.model.gap import Gap
+from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
+from ingest.observe import pipeline_status
 from ingest.observe.only_in_lake import OnlyInLake
-from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, _of_servers
+from ingest.observe.pipeline_status import (
+    ConnectorHealth,
+    ProgressReport,
+    TableProgress,
+    _of_servers,
+    pending,
+)
 from ingest.testing.lake import pipeline_at
 from tests.unit.start.test_start_decision import entry
 
 WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
+SHOP = {
+    "mysql": "mysql://u@h",
+    "password": {"env": "X"},
+    "tables": ["shop.*"],
+    "topic_names": "escaped",
+}
 LEFT = OnlyInLake("shop.old", 3, reasons.NOT_TAKEN.says, reasons.NOT_TAKEN.remedy)
 KEPT = OnlyInLake(
     "shop.kept", 5, "`drop_table: ignore` keeps its rows", keeps="`drop_table: ignore`"
@@ -102,3 +116,30 @@ def test_while_a_server_is_away_the_rest_is_said_all_the_same(tmp_path):
     assert (health.good, health.task, missing) == (False, "UNKNOWN", None)
     assert "does not answer" in health.sentence
     assert shown(ProgressReport("p", None, (), missing, health, 0)).count(health.sentence) == 1
+
+
+def of_kafka(monkeypatch, ends):
+    broker = pipeline_status.broker
+    monkeypatch.setattr(broker, "data_topics", lambda _: sorted({topic for topic, _ in ends}))
+    monkeypatch.setattr(broker, "end_offsets", lambda _, topics: ends)
+
+
+def test_what_waits_of_a_table_is_said_of_it_and_not_of_its_topic(tmp_path, monkeypatch):
+    topic = "my_u005fpipe.shop.order_u005fitems"
+    newest = entry(
+        offsets={(topic, 0): (0, 10)},
+        high_water={(topic, 0): HighWater(10)},
+        tables={"shop.order_items": TableState("/l/shop/order_items", 4, engine="delta-rs")},
+    )
+    of_kafka(monkeypatch, {(topic, 0): 1000, ("my_u005fpipe.shop.new", 0): 3})
+    assert pending(pipeline_at(tmp_path, "my_pipe", source=SHOP), newest) == (
+        TableProgress("shop.new", 3, -1),
+        TableProgress("shop.order_items", 990, 4, "delta-rs"),
+    )
+
+
+def test_a_topic_that_was_made_again_waits_from_its_beginning(tmp_path, monkeypatch):
+    of_kafka(monkeypatch, {("p.d.t", 0): 4, ("p.d.o", 0): 4})
+    newest = entry()
+    assert newest.ends["p.d.t", 0] > 4
+    assert pending(pipeline_at(tmp_path), newest)[1] == TableProgress("d.t", 4, 7)
