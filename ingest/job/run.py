@@ -124,7 +124,7 @@ class Run:
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)
         first_rows.begin(self.pipeline, connector)
-        unknown, leave_out = self._expect_later(connector, captured)
+        unknown, leave_out = self._expect_later(connector, captured, observer)
         epochs = EpochRegistry(self.pipeline)
         broker.ensure_topic(self.pipeline, resync_signal.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
@@ -186,7 +186,7 @@ class Run:
             yield
 
     def _expect_later(
-        self, connector: Connector, captured: Sequence[TableId]
+        self, connector: Connector, captured: Sequence[TableId], observer: Observer
     ) -> tuple[Callable[[Iterable[TableId]], None] | None, Callable[[TableId, str], None] | None]:
         """Have the connector pass over tables that join until it has read them; before it hears which tables are taken. Returns
         who notes others that it does not know, and those that it leaves out; None where tables cannot be taken whole by
@@ -202,8 +202,13 @@ class Run:
         connector.passes_over = bool(joining or incomplete)
         if joining:
             schema_history.forget(connector, joining, self.say)
+
+        def leave_out(table: TableId, why: str) -> None:
+            before.leave_out(table, why)
+            observer.left_out(table)
+
         leaves = self.pipeline.connect.at_failing_table == "leave_out"
-        return before.note_unknown, before.leave_out if leaves else None
+        return before.note_unknown, leave_out if leaves else None
 
     def _drop(self, epochs: EpochRegistry, now: mysql.Reached) -> Drop | None:
         """With where MySQL's log ends: all that is dropped was read from before."""

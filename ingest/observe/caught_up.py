@@ -15,12 +15,17 @@ grows. Nothing is ever claimed fresher than it was proven to be. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from ingest.model.manifest import Place
 from ingest.model.topics import TableId
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks: how exact a lag is. One costs a connection to MySQL, one to Connect, and one to Kafka."""
+KNOWN_FOR = 3 * LOOK_EVERY
+"""Seconds for which what a look has counted is taken for what there is."""
 
 SHARE = 0.05
 """How coarse marks may become, as a share of their age: hours of a backlog need no mark each second."""
@@ -83,20 +88,21 @@ class CaughtUp(Generic[Target]):
         marks = thinned((*self.delivered, Delivered(newest, ends)))
         return replace(self, asked=left, delivered=marks)
 
-    def apply(self, applied: Ends, ends: Ends) -> CaughtUp[Target]:
+    def apply(self, applied: Ends, ends: Ends, left_out: Collection[str] = ()) -> CaughtUp[Target]:
         """The lake holds everything below ``applied``; ``ends``: where Kafka's records ended, asked after that.
 
-        A topic that ends before what was applied of it was made again: of its records nothing is known to be applied.
+        A topic that ends before what was applied of it was made again: of its records nothing is known to be applied. Of those
+        that are ``left_out`` the connector passes over changes, and its offset goes on all the same.
         """
         again = {place[0] for place, end in ends.items() if end < applied.get(place, 0)}
-        names = {topic for topic, _ in (*ends, *applied)} - again
+        names = {topic for topic, _ in (*ends, *applied)} - again - {*left_out}
         topics = dict(self.topics)
         for name in names:
             proven = _newest(self.delivered, applied, name)
             if proven is not None:
                 topics[name] = max(proven, topics.get(name, proven))
         whole = self.whole
-        proven = None if again else _newest(self.delivered, applied)
+        proven = None if again or left_out else _newest(self.delivered, applied)
         if proven is not None:
             whole = proven if whole is None else max(whole, proven)
         left = tuple(one for one in self.delivered if whole is None or one.at >= whole)
@@ -135,22 +141,34 @@ def thinned(marks: tuple[_Mark, ...]) -> tuple[_Mark, ...]:
 
 @dataclass(frozen=True)
 class TableLag:
-    """``records``: in Kafka and not applied; ``caught_up``: epoch seconds, None while nothing is proven."""
+    """``records``: in Kafka and not applied, None where the last look is long ago; ``caught_up``: epoch seconds, None while nothing is
+    proven.
+    """
 
-    records: int
+    records: int | None
     caught_up: float | None
 
 
 @dataclass(frozen=True)
 class Progress:
     """The result of the newest look in which every question was answered. ``looked_at``, ``caught_up``: epoch seconds;
-    ``undelivered``: MySQL's transactions that are not known to be in Kafka, None where they cannot be counted.
+    ``undelivered``: MySQL's transactions that are not known to be in Kafka, None where they cannot be counted; ``left_out``: how many
+    tables the connector leaves out; ``quarantined``: how many changes wait in quarantine.
     """
 
     looked_at: float | None = None
     caught_up: float | None = None
     tables: Mapping[str, TableLag] = field(default_factory=dict)
     undelivered: int | None = None
+    left_out: int | None = None
+    quarantined: int | None = None
+
+    def counted(self, now: float) -> Progress:
+        """What still holds at ``now``: counts of a look that is long ago may be any by now, and are none. A moment stays proven."""
+        if self.looked_at is not None and now - self.looked_at <= KNOWN_FOR:
+            return self
+        moments = {name: TableLag(None, one.caught_up) for name, one in self.tables.items()}
+        return Progress(self.looked_at, self.caught_up, moments)
 
 
 def waiting(applied: Ends, ends: Ends) -> dict[str, int]:
@@ -182,10 +200,12 @@ def progress(
     *,
     looked_at: float,
     undelivered: int | None,
+    left_out: int | None = None,
+    quarantined: int | None = None,
 ) -> Progress:
     """For people's tables: ``named`` by topic."""
     tables = {
         named.get(topic, topic): TableLag(count, found.topics.get(topic))
         for topic, count in sorted(waiting(applied, ends).items())
     }
-    return Progress(looked_at, found.whole, tables, undelivered)
+    return Progress(looked_at, found.whole, tables, undelivered, left_out, quarantined)

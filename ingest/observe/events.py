@@ -29,6 +29,7 @@ CHANGES_QUARANTINED = "changes_quarantined"
 GAP_OPENED = "gap_opened"
 GAP_CLOSED = "gap_closed"
 UPKEEP_DONE = "upkeep_done"
+TABLE_LEFT_OUT = "table_left_out"
 
 KINDS = (
     RUN_STARTED,
@@ -41,6 +42,7 @@ KINDS = (
     GAP_OPENED,
     GAP_CLOSED,
     UPKEEP_DONE,
+    TABLE_LEFT_OUT,
 )
 """All of them; docs/metrics.md says what each carries."""
 
@@ -182,6 +184,11 @@ def upkeep(batch: int, table: str, what: str, *, rows: int, files: int, seconds:
             "seconds": round(seconds, 3),
         },
     )
+
+
+def left_out(table: TableId) -> Event:
+    """The connector leaves it out until the next run. Why is told to people only: a cause may quote a row."""
+    return Event(TABLE_LEFT_OUT, {"table": str(table)})
 
 
 def table_at(lake: str, path: str) -> str:

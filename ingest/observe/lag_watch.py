@@ -5,35 +5,37 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.lake.quarantine import waiting_list
 from ingest.model.manifest import Entry
 from ingest.model.topics import TableId
-from ingest.observe.caught_up import CaughtUp, Ends, Progress, names, progress
+from ingest.observe.caught_up import LOOK_EVERY, CaughtUp, Ends, Progress, names, progress
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered, undelivered
+from ingest.source.left_out import LeftOut
 from ingest.source.mysql import Reached
-
-LOOK_EVERY = 5.0
-"""Seconds between two looks: how exact a lag is. One costs a connection to MySQL, one to Connect, and one to Kafka."""
 
 
 @dataclass(frozen=True)
 class Outside:
     """Who is asked. ``reached``: where MySQL's log ends; ``offset``: what Connect has stored; ``newest``: the manifest's
     newest row; ``ends``: where the records of the pipeline's topics end, committed or not, as a transaction whose offset
-    is committed may have its data's markers still to come.
+    is committed may have its data's markers still to come; ``left_out``: tables that the connector leaves out; ``quarantined``: how
+    many changes wait in quarantine.
     """
 
     reached: Callable[[], Reached]
     offset: Callable[[], Mapping[str, Any] | None]
     newest: Callable[[], Entry | None]
     ends: Callable[[], Ends]
+    left_out: Callable[[], Collection[str]] = tuple
+    quarantined: Callable[[], int] = int
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Outside:
@@ -48,6 +50,8 @@ class Outside:
             Connector(pipeline).offset,
             Ledger(pipeline.lake.path).last,
             lambda: broker.end_offsets(pipeline, broker.data_topics(pipeline), committed=False),
+            LeftOut(pipeline).tables,
+            lambda: waiting_list.count(pipeline.lake.path),
         )
 
 
@@ -63,6 +67,8 @@ class LagWatch:
     clock: Callable[[], float] = time.time
     progress: Progress = field(default_factory=Progress)
     looks: Counter[str] = field(default_factory=Counter)
+    _quarantined: tuple[int, int] | None = None
+    """How many changes wait, as of which batch."""
     _found: CaughtUp[Reached] = field(default_factory=CaughtUp)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -97,6 +103,8 @@ class LagWatch:
         target = self.outside.reached()
         self._found = self._found.ask(at, target)
         offset = self.outside.offset()
+        # After the offset: a table is noted before the connector passes over a change of it.
+        left_out = frozenset(self.outside.left_out())
         newest = self.outside.newest()
         applied = {p: mark.offset for p, mark in newest.high_water.items()} if newest else {}
         # After both: whatever Connect had delivered stands below these ends, and so does what is applied.
@@ -104,7 +112,8 @@ class LagWatch:
         tables = newest.tables if newest else {}
         held = dict(offset) if offset else None
         self._found = self._found.arrive(lambda one: delivered(held, one), ends)
-        self._found = self._found.apply(applied, ends)
+        left = [self.topic(TableId.parse(name)) for name in left_out]
+        self._found = self._found.apply(applied, ends, left)
         self.progress = progress(
             self._found,
             applied,
@@ -112,4 +121,12 @@ class LagWatch:
             names((topic for topic, _ in ends), tables, self.topic, self.prefix),
             looked_at=at,
             undelivered=undelivered(held, target) if target.gtids.count() else None,
+            left_out=len(left_out),
+            quarantined=self._in_quarantine(newest.batch_id if newest else 0),
         )
+
+    def _in_quarantine(self, batch: int) -> int:
+        """What waits there changes with a batch alone."""
+        if self._quarantined is None or self._quarantined[0] != batch:
+            self._quarantined = batch, self.outside.quarantined()
+        return self._quarantined[1]

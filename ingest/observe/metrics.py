@@ -39,6 +39,11 @@ class Facts:
     flows: Mapping[str, FlowStatus] = field(default_factory=dict)
 
     @property
+    def counted(self) -> Progress:
+        """What the newest look has counted, while it is new."""
+        return self.progress.counted(self.now)
+
+    @property
     def open_gaps(self) -> int | None:
         """Gaps of tables that the pipeline file still takes; None while the manifest is not read."""
         if self.totals.newest is None:
@@ -224,14 +229,16 @@ METRICS: tuple[Metric, ...] = (
         "ingest_table_lag_records",
         "gauge",
         "records in Kafka that are not applied, transaction markers included",
-        lambda facts: _each({n: one.records for n, one in facts.progress.tables.items()}),
+        lambda facts: _each(
+            {n: one.records for n, one in facts.counted.tables.items() if one.records is not None}
+        ),
         ("table",),
     ),
     Metric(
         "ingest_transactions_not_in_kafka",
         "gauge",
         "MySQL's transactions that Connect is not known to have delivered; absent during a snapshot and without GTIDs",
-        lambda facts: _one(facts.progress.undelivered),
+        lambda facts: _one(facts.counted.undelivered),
     ),
     Metric(
         "ingest_lag_looked_timestamp_seconds",
@@ -265,6 +272,18 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         "tables that stand still, as a part of a batch could not be applied",
         _stopped,
+    ),
+    Metric(
+        "ingest_tables_left_out",
+        "gauge",
+        "tables that the connector leaves out until the next run, as its task fails at a change of theirs",
+        lambda facts: _one(facts.counted.left_out),
+    ),
+    Metric(
+        "ingest_quarantine_waiting",
+        "gauge",
+        "changes that wait in quarantine, whichever run set them aside",
+        lambda facts: _one(facts.counted.quarantined),
     ),
     Metric(
         "ingest_restarts_total",

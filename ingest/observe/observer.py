@@ -19,6 +19,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_record import FlowStatus
 from ingest.maintenance.upkeep import Upkeep
 from ingest.model.manifest import Entry
+from ingest.model.topics import TableId
 from ingest.observe import events
 from ingest.observe.caught_up import Progress
 from ingest.observe.event_log import EventLog, path_beside
@@ -93,6 +94,10 @@ class Observer:
             lambda: self.totals.restarts.update([reason]),
             lambda: [events.restarted(reason, newest.batch_id if newest else None)],
         )
+
+    def left_out(self, table: TableId) -> None:
+        """The connector leaves it out until the next run."""
+        self._tell(lambda: None, lambda: [events.left_out(table)])
 
     def facts(self) -> Facts:
         """All that metrics are drawn from, as of now."""

@@ -45,6 +45,16 @@ def waiting_list(lake: str) -> list[Waiting]:
     return sorted(found, key=lambda one: (one.table, one.reason))
 
 
+def count(lake: str) -> int:
+    """How many changes wait."""
+    try:
+        table = opened(quarantine_path(lake))
+    except TableNotFoundError:
+        return 0
+    (found,) = queried(table, "SELECT count(*) AS changes FROM rows WHERE settled IS NULL")
+    return int(found["changes"])
+
+
 @dataclass(frozen=True)
 class Record:
     """One change, as Kafka brought it at ``at``. ``table``: see :class:`Waiting`; ``batch_id``: that set it aside;

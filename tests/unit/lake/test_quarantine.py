@@ -15,7 +15,13 @@ from ingest.batch.doubtful_tables import Retaking
 from ingest.changes.restarted_snapshots import Cleanup, closed
 from ingest.cli.app import app
 from ingest.cli.quarantine_records import readable, taken
-from ingest.lake.quarantine.waiting_list import grouped, records, waiting_list, with_bytes
+from ingest.lake.quarantine.waiting_list import (
+    count,
+    grouped,
+    records,
+    waiting_list,
+    with_bytes,
+)
 from ingest.model import reasons
 from ingest.model.names import quarantine_path
 from ingest.model.position import Position
@@ -79,7 +85,7 @@ def test_what_waits_is_listed_by_table_partition_and_reason_with_its_place_and_i
         ("d.u", "odd", 1, 2, 2, 4),
         ("p.d.unread", UNREAD, 1, 9, 9, 4),
     ]
-    assert sum(one.changes for one in waiting_list(lake)) == 5
+    assert sum(one.changes for one in waiting_list(lake)) == count(lake) == 5
 
 
 def test_what_was_dropped_stays_and_is_told_apart_from_what_was_applied(lake):

@@ -93,6 +93,13 @@ def test_a_table_is_called_by_its_own_name_wherever_its_topic_has_another():
     assert named == {"p.d.a_u0024b": "d.a$b", "p.d.unknown": "d.unknown"}
 
 
+def test_a_table_that_the_connector_leaves_out_holds_back_itself_and_the_whole_and_no_other():
+    found = looked(CaughtUp(), 100.0, 7, 7, {A: 3, B: 3}, {A: 3, B: 3})
+    found = found.ask(105.0, 8).arrive(lambda _: True, {A: 3, B: 4})
+    found = found.apply({A: 3, B: 4}, {A: 3, B: 4}, ["p.d.a"])
+    assert (found.whole, found.topics) == (100.0, {"p.d.a": 100.0, "p.d.b": 105.0})
+
+
 @dataclass
 class World:
     """A log of commits to two topics; how much of it is delivered; how much of each topic is applied. Time is counted
@@ -191,6 +198,8 @@ class Recorded:
     applied: int
     end: int
     away: bool = False
+    left_out: tuple = ()
+    quarantined: int = 0
 
     def outside(self):
         def answer():
@@ -201,8 +210,10 @@ class Recorded:
         return Outside(
             lambda: self.reached,
             answer,
-            lambda: entry(high_water={A: HighWater(self.applied)}, tables={}),
+            lambda: entry(self.end, high_water={A: HighWater(self.applied)}, tables={}),
             lambda: {A: self.end},
+            lambda: self.left_out,
+            lambda: self.quarantined,
         )
 
 
@@ -247,3 +258,28 @@ def test_a_paused_table_counts_what_waits_behind_its_mark():
     found.look()
     assert found.progress.tables["d.a"].records == 6
     assert found.topic(TableId("d", "a")) == "p.d.a"
+
+
+def test_a_table_that_the_connector_leaves_out_is_counted_and_grows_old_though_the_offset_goes_on():
+    world, clock = Recorded(reached(500, 5), stored(500, 5), 10, 10), [100.0]
+    found = watch(world, clock)
+    found.look()
+    world.left_out, clock[0] = ("d.a",), 4000.0
+    found.look()
+    assert (found.progress.left_out, found.progress.looked_at) == (1, 4000.0)
+    assert (found.progress.caught_up, found.progress.tables["d.a"].caught_up) == (100.0, 100.0)
+    world.left_out = ()
+    found.look()
+    assert (found.progress.left_out, found.progress.caught_up) == (0, 4000.0)
+
+
+def test_what_waits_in_quarantine_is_counted_again_with_a_batch_alone():
+    world = Recorded(reached(500, 5), stored(500, 5), 10, 10, quarantined=3)
+    found = watch(world, [100.0])
+    found.look()
+    world.quarantined = 4
+    found.look()
+    assert found.progress.quarantined == 3
+    world.applied = world.end = 11
+    found.look()
+    assert found.progress.quarantined == 4

@@ -47,6 +47,7 @@ def everything(observer, failure=None):
     observer.published(Published(OPENED, CLOSED))
     observer.upkeep(5, [Upkeep("/l/d/t", "ordered", "10 rows in 2 files put in order", 10, 2, 0.5)])
     observer.restarted("conflict")
+    observer.left_out(TableId("d", "t"))
     observer.end(failure)
 
 
@@ -92,6 +93,7 @@ def test_a_line_of_each_kind_is_json_with_its_batch_and_its_table(tmp_path):
     assert by["gap_closed"] == by["gap_closed"] | {"batch": 5, "table": "d.t", "since": 4}
     assert by["upkeep_done"] == by["upkeep_done"] | {"batch": 5, "table": "d.t", "what": "ordered"}
     assert by["stream_restarted"] == by["stream_restarted"] | {"batch": 5, "reason": "conflict"}
+    assert by["table_left_out"]["table"] == "d.t"
     assert by["run_ended"] == by["run_ended"] | {"ok": True, "batches": 2}
 
 
@@ -241,7 +243,7 @@ def test_a_full_disk_costs_events_and_nothing_else(tmp_path, capfd):
     found = Observer("shop", "/l", log=EventLog(Path("/dev/full"), "json"))
     found.log._file.shouldRollover = lambda _: False  # a device has no size
     everything(found)
-    assert found.facts().totals.failures == 11, "each line, counted"
+    assert found.facts().totals.failures == 12, "each line, counted"
     assert found.totals.batches == {"batch": 1, "cleanup": 1}
     assert capfd.readouterr() == ("", "")
 
