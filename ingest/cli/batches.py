@@ -193,8 +193,9 @@ def _of_tables(tables: Sequence[TableProgress], *, whole: bool) -> list[Table | 
 def _flow(name: str, one: FlowStatus) -> Text:
     """How far a flow is."""
     late = f", {one.late:,} came late" if one.late else ""
-    said = f"flow       {name} {one.state}: batch {one.batch}, {one.rows:,} rows{late}\n"
-    text = Text(said, "red" if one.state == "failed" else "")
+    refused = f", {one.refused:,} were refused" if one.refused else ""
+    said = f"flow       {name} {one.state}: batch {one.batch}, {one.rows:,} rows{late}{refused}\n"
+    text = Text(said, "red" if one.state in ("failed", "died", "silent") else "")
     return text.append(f"           {one.error}\n", "red") if one.error else text
 
 

@@ -57,10 +57,11 @@ def list_flows(file: PipelineFile, as_json: Json = False) -> None:
     """All flows of the file: what each reads and writes, and how far it is. Needs no server and no Spark."""
     from ingest.cli.flow_tables import flow_table
     from ingest.cli.loading import load
-    from ingest.flows.flow_folder import FlowFolder
+    from ingest.flows.flow_now import FlowLooks
 
     pipeline = load(file)
-    status = {name: FlowFolder(pipeline, name).status() for name in pipeline.flows}
+    known = FlowLooks.first(pipeline).status()
+    status = {name: known.get(name) for name in pipeline.flows}
     if as_json:
         print_json({name: one.as_json() if one else None for name, one in status.items()})
     elif pipeline.flows:

@@ -13,7 +13,7 @@ from ingest.config.flow_settings import Flow
 from ingest.flows.flow_record import FlowStatus
 from ingest.flows.flow_state import OperatorState
 
-_STYLES = {"runs": "green", "failed": "red", "waits": "yellow"}
+_STYLES = {"runs": "green", "failed": "red", "died": "red", "silent": "red", "waits": "yellow"}
 
 
 def flow_table(flows: Mapping[str, Flow], status: Mapping[str, FlowStatus | None]) -> Group:

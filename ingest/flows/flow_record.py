@@ -45,8 +45,8 @@ def _id() -> str:
 
 @dataclass(frozen=True)
 class FlowStatus:
-    """A flow at its newest batch. ``state``: ``runs``, ``waits`` (for its lease), ``failed`` (and tries again), ``ended``; ``rows``: taken
-    in since this run began; ``late``: dropped by Spark; ``refused``: by a sink's server, and kept; ``watermark``: ISO time, empty before the first; ``operators``: of Spark's state,
+    """A flow at its newest batch. ``state``: ``runs``, ``waits`` (for its lease), ``failed`` (and tries again), ``ended``; for who asks from outside
+    also ``died`` and ``silent`` (``flow_now``); ``rows``: taken in since this run began; ``late``: dropped by Spark; ``refused``: by a sink's server, and kept; ``watermark``: ISO time, empty before the first; ``operators``: of Spark's state,
     each with rows and bytes; ``error``: the last failure's sentence.
     """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows.flow_folder import FlowFolder
+from ingest.flows.flow_now import FlowLooks
 from ingest.flows.flow_record import FlowStatus
 from ingest.kafka import broker
 from ingest.lake.files import lease_folder, lease_holder
@@ -106,7 +106,7 @@ class ProgressReport:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Tables that the connector leaves out since its task fails at them, each with why."""
     flows: Mapping[str, FlowStatus] = field(default_factory=dict)
-    """Those that have run, as each has said last."""
+    """Those that have run, as each has said last, where who said so still lives."""
     blocking: frozenset[str] = frozenset()
     """Of those that are being taken again the ones for which the stream waits."""
     job: Holder | None = None
@@ -213,6 +213,7 @@ def gather(pipeline: Pipeline) -> ProgressReport:
     seen = (
         lease_folder.look(lease) if lease else None
     )  # servers take their time to answer, and the counter moves
+    flows = FlowLooks.first(pipeline) if reached else None
     ledger = Ledger(pipeline.lake.path)
     newest = ledger.last()
     health, missing = _of_servers(pipeline)
@@ -231,14 +232,9 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
         joining=_joining(pipeline) if reached else (),
         left_out=LeftOut(pipeline).tables() if reached else {},
-        flows=_flows(pipeline) if reached else {},
+        flows=flows.status() if flows else {},
         job=lease_holder.holder(lease, seen) if lease and seen else None,
     )
-
-
-def _flows(pipeline: Pipeline) -> dict[str, FlowStatus]:
-    said = {name: FlowFolder(pipeline, name).status() for name in pipeline.flows}
-    return {name: one for name, one in said.items() if one is not None}
 
 
 def _joining(pipeline: Pipeline) -> tuple[str, ...]:

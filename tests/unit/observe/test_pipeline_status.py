@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from ingest.cli.batches import status_table
+from ingest.flows.flow_record import FlowStatus
 from ingest.lake.files.lease_holder import Holder
 from ingest.model import reasons
 from ingest.model.gap import Gap
@@ -100,6 +101,13 @@ def test_whether_a_job_runs_is_said_first_of_the_lake_and_by_no_word_where_nobod
     unknown = replace(report, job=None)
     assert unknown.runs
     assert "job  " not in shown(unknown)
+
+
+def test_a_flow_that_has_died_and_rows_that_were_refused_are_said():
+    flows = {"f": FlowStatus("died", 3, rows=12, refused=4, error="its process has ended")}
+    said = shown(ProgressReport("p", None, (), 0, WELL, 0, flows=flows))
+    assert "flow       f died: batch 3, 12 rows, 4 were refused\n" in said
+    assert "its process has ended" in said
 
 
 def away(folder, **password):
