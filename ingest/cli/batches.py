@@ -186,7 +186,8 @@ def _of_tables(tables: Sequence[TableProgress], *, whole: bool) -> list[Table | 
     shown.add_column("  merged by")
     for row in rows:
         version = str(row.version) if row.version >= 0 else "–"
-        shown.add_row(row.name, version, f"{row.pending:,}", f"  {_engine(row.engine)}")
+        engine = Text(f"  {_engine(row.engine)}")
+        shown.add_row(Text(row.name), version, f"{row.pending:,}", engine)
     return [shown, *([Text(others, "dim")] if others else [])]
 
 

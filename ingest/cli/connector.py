@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from ingest.cli.arguments import PipelineFile
 from ingest.cli.loading import load
@@ -122,5 +123,5 @@ def _print_plan(found: Plan) -> None:
     table.add_column("now")
     table.add_column("desired")
     for key, now, wanted in found.changes:
-        table.add_row(key, now or "", "(removed)" if wanted is None else wanted)
+        table.add_row(*map(Text, (key, now or "", "(removed)" if wanted is None else wanted)))
     out.print(table)

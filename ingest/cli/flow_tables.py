@@ -37,8 +37,8 @@ def flow_table(flows: Mapping[str, Flow], status: Mapping[str, FlowStatus | None
             f"{one.refused:,}",
             f"{one.state_rows:,}" if one.operators else "–",
             one.watermark[:19].replace("T", " ") or "–",
-            ", ".join(given.place for given in flow.inputs.values()),
-            ", ".join(sink.name for sink in flow.sinks),
+            Text(", ".join(given.place for given in flow.inputs.values())),
+            Text(", ".join(sink.name for sink in flow.sinks)),
         )
         if one.error:
             errors.append(Text(f"{name}: {one.error}", "red"))
@@ -53,7 +53,7 @@ def late_table(rows: Sequence[Row], many: int) -> Group:
     for row in rows:
         window = f"{row.window.start:%H:%M:%S} – {row.window.end:%H:%M:%S}" if row.window else "–"
         at = f"{row.event_time:%Y-%m-%d %H:%M:%S}" if row.event_time else "–"
-        table.add_row(str(row.batch_id), at, window, f"{row.watermark:%H:%M:%S}", row.event)
+        table.add_row(str(row.batch_id), at, window, f"{row.watermark:%H:%M:%S}", Text(row.event))
     more = f", of which {len(rows)} are shown" if many > len(rows) else ""
     return Group(Text(f"{many:,} came late{more}"), table)
 
@@ -64,7 +64,7 @@ def refused_table(rows: Sequence[Row], many: int) -> Group:
     for name in ("batch", "sink", "reason", "row"):
         table.add_column(name)
     for row in rows:
-        table.add_row(str(row.batch_id), row.sink, Text(row.reason), Text(row.row))
+        table.add_row(str(row.batch_id), Text(row.sink), Text(row.reason), Text(row.row))
     more = f", of which {len(rows)} are shown" if many > len(rows) else ""
     return Group(Text(f"{many:,} rows were refused{more}"), table)
 

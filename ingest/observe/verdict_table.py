@@ -36,9 +36,11 @@ def verdict_table(verdict: Verdict) -> Group:
                 Text(row.name),
                 f"{row.source_rows:,}",
                 f"{row.lake_rows:,}",
-                f"{row.differences:,}{more}"
-                + (f" ({row.kept:,} only in the lake by {row.keeps})" if row.kept else "")
-                + (f" ({row.note})" if row.note else ""),
+                Text(
+                    f"{row.differences:,}{more}"
+                    + (f" ({row.kept:,} only in the lake by {row.keeps})" if row.kept else "")
+                    + (f" ({row.note})" if row.note else "")
+                ),
                 style=style,
             )
         parts.append(table)
