@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As below `flows` in the file.")]
-Limit = Annotated[int, typer.Option(help="So many rows at most.")]
+Limit = Annotated[int, typer.Option(min=0, help="So many rows at most.")]
 
 
 def _log(pipeline: Pipeline, home: Path | None) -> Path:
@@ -102,6 +102,9 @@ def late(
         return
     with flow_job.session(pipeline, _log(pipeline, home)) as spark:
         rows = late_applied.late_rows(spark, FlowFolder(pipeline, name))
+        if rows is None and as_json:
+            print_json({"late": 0, "newest": []})
+            return
         if rows is None:
             reason = " (`mode: complete` drops nothing)" if flow.mode == "complete" else ""
             out.print(f"nothing came late{reason}")
@@ -136,7 +139,10 @@ def refused(
     with flow_job.session(pipeline, _log(pipeline, home)) as spark:
         table = SparkTable(spark, FlowFolder(pipeline, name).refused)
         if not table.exists():
-            out.print("no row was refused")
+            if as_json:
+                print_json({"refused": 0, "newest": []})
+            else:
+                out.print("no row was refused")
             return
         many = table.frame().count()
         newest = table.frame().orderBy("batch_id", "sink", ascending=False).limit(limit).collect()
