@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -33,9 +32,14 @@ class Reached:
     gtids: GtidSet
 
 
+ANSWERS_WITHIN = 60.0
+"""Seconds after which a server that says nothing is away: one that is suspended takes connections still. What we ask takes
+milliseconds; but where its log ends is told behind the commit in hand, which may be of gigabytes."""
+
+
 @contextmanager
-def connected(source: Source, **options: Any) -> Iterator[Cursor]:
-    """A cursor in UTC with autocommit. Raises :class:`IngestError` with the server's reason."""
+def connected(source: Source, *, read_timeout: float | None = ANSWERS_WITHIN) -> Iterator[Cursor]:
+    """A cursor in UTC with autocommit. Raises :class:`IngestError` with the server's reason. ``read_timeout``: None for what may take long."""
     if source.tls is not None:
         mysql_certificates.refuse_unreadable(source.tls)
     try:
@@ -45,11 +49,11 @@ def connected(source: Source, **options: Any) -> Iterator[Cursor]:
             user=source.user,
             password=source.password.read().get_secret_value().encode(),
             connect_timeout=5,
+            read_timeout=read_timeout,
             charset="utf8mb4",
             autocommit=True,
             init_command="SET time_zone = '+00:00', sql_mode = ''",
             **(source.tls.of_pymysql() if source.tls else {}),
-            **options,
         )
     except (pymysql.MySQLError, OSError) as failure:
         raise _refusal(source, failure) from None
@@ -232,6 +236,8 @@ def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
                     f"SELECT 1 FROM {quoted(table.database)}.{quoted(table.name)} LIMIT 0"
                 )
             except pymysql.MySQLError as failure:
+                if failure.args and failure.args[0] in LOST:
+                    raise  # it is away, which says nothing of grants
                 raise IngestError(
                     "E-MYSQL-GRANT",
                     f"The user {source.user!r} cannot SELECT from {table}: {failure.args[-1]}.",

@@ -1,5 +1,6 @@
 """What a MySQL that goes away means, whenever it goes."""
 
+import socket
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -39,6 +40,29 @@ def test_another_error_of_the_server_stays_what_it_is(monkeypatch):
     monkeypatch.setattr(pymysql, "connect", lambda **_: connection)
     with pytest.raises(pymysql.OperationalError), mysql.connected(SOURCE):
         raise pymysql.OperationalError(1142, "SELECT command denied")
+
+
+def test_a_server_that_takes_connections_and_says_nothing_is_away():
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as silent:  # whose kernel answers, as of a suspended process
+        url = f"mysql://u@127.0.0.1:{silent.getsockname()[1]}"
+        source = SOURCE.model_copy(update={"mysql": url})
+        with pytest.raises(IngestError) as away, mysql.connected(source, read_timeout=0.2):
+            pass
+    assert (away.value.code, away.value.may_pass) == ("E-MYSQL-AWAY", True)
+    assert "timed out" in str(away.value)
+
+
+def test_a_server_that_is_lost_while_grants_are_looked_at_lacks_no_grant(monkeypatch):
+    def lost(_):
+        raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
+
+    connection = SimpleNamespace(cursor=lambda: Cursor(execute=lost), close=lambda: None)
+    monkeypatch.setattr(pymysql, "connect", lambda **_: connection)
+    with pytest.raises(IngestError) as away:
+        mysql.refuse_unreadable(SOURCE, [TABLE])
+    assert (away.value.code, away.value.may_pass) == ("E-MYSQL-AWAY", True)
 
 
 FIT = {
