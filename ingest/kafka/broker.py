@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ def refuse_away(pipeline: Pipeline) -> None:
         # That it asked in vain is all that the last failure says; why is said beside, to who asks for it.
         consumer.poll(0.1)
         denied = next((one for one in said if one.code() in _DENIED), None)
-        raise (_denied(pipeline, denied) if denied else _away(pipeline, failure)) from None
+        raise (_denied(pipeline, denied) if denied else away(pipeline, failure)) from None
     finally:
         consumer.close()
 
@@ -110,7 +111,8 @@ def _refused(failure: KafkaException) -> IngestError:
     )
 
 
-def _away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
+def away(pipeline: Pipeline, failure: KafkaException) -> IngestError:
+    """What a failure of a client means that nothing else is known of."""
     return IngestError(
         "E-KAFKA-AWAY",
         f"Kafka at {pipeline.kafka.bootstrap_servers} does not answer: {failure.args[0].str()}.",
@@ -149,7 +151,7 @@ def spans(
             for partition in known[topic].partitions
         }
     except KafkaException as failure:
-        raise _away(pipeline, failure) from None
+        raise away(pipeline, failure) from None
     finally:
         consumer.close()
 
@@ -162,7 +164,7 @@ def ensure_topic(pipeline: Pipeline, name: str) -> None:
         made[name].result(_TIMEOUT)
     except KafkaException as failure:
         if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise _away(pipeline, failure) from None
+            raise away(pipeline, failure) from None
 
 
 def partitions(pipeline: Pipeline) -> dict[Place, KafkaFacts]:
@@ -177,7 +179,7 @@ def partitions(pipeline: Pipeline) -> dict[Place, KafkaFacts]:
                 low, high = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)
                 found[(name, partition.id)] = KafkaFacts(low, high, str(topic.topic_id))
     except KafkaException as failure:
-        raise _away(pipeline, failure) from None
+        raise away(pipeline, failure) from None
     else:
         return found
     finally:
@@ -203,7 +205,7 @@ def _described(pipeline: Pipeline, topics: Sequence[str]) -> dict[str, Any]:
             # Anything else is no statement about the topic; taken for a deletion, a broker that is
             # slow to answer would become a gap.
             if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise _away(pipeline, failure) from None
+                raise away(pipeline, failure) from None
     return found
 
 
@@ -217,7 +219,7 @@ def data_topics(pipeline: Pipeline) -> list[str]:
             if name.startswith(pipeline.topic_prefix) and name.count(".") >= 2
         )
     except KafkaException as failure:
-        raise _away(pipeline, failure) from None
+        raise away(pipeline, failure) from None
     finally:
         consumer.close()
 
@@ -245,18 +247,28 @@ FOLLOWING = {"fetch.wait.max.ms": 50}
 """Settings of a client that follows a topic by :func:`unread`."""
 
 
+STANDS_STILL = 30.0
+"""Seconds in which a client that reads gets nothing of what is there, upon which Kafka is away: librdkafka itself would try for ever."""
+
+
 def unread(consumer: Consumer, place: TopicPartition) -> Iterator[Message]:
     """What a consumer has not read yet of everything committed so far; errors are messages, too.
 
     A consumer always has a fetch under way, which the broker answers when there is something or half a
     second has passed, and it answers nothing else on that connection before. So it rests between looks.
     Transaction markers take offsets without being records, so the position counts, not the offset of the
-    last record seen.
+    last record seen. Raises ``KafkaException`` where it stands still.
     """
     end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
     if _position(consumer, place) < end:
         consumer.resume([place])
-        while _position(consumer, place) < end:
+        seen, since = -1, time.monotonic()
+        while (at := _position(consumer, place)) < end:
+            now = time.monotonic()
+            if at > seen:
+                seen, since = at, now
+            elif now - since > STANDS_STILL:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             message = consumer.poll(0.05)
             if message is not None:
                 yield message

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from ingest.kafka import broker
 from ingest.model.manifest import Place
@@ -66,10 +66,13 @@ def _records(connector: Connector) -> Iterator[dict[str, Any]]:
     place = TopicPartition(_topic(connector), 0, 0)
     with closing(broker.client(connector.pipeline, broker.FOLLOWING)) as consumer:
         consumer.assign([place])
-        for message in broker.unread(consumer, place):
-            value = None if message.error() else message.value()
-            if value:
-                yield json.loads(value)
+        try:
+            for message in broker.unread(consumer, place):
+                value = None if message.error() else message.value()
+                if value:
+                    yield json.loads(value)
+        except KafkaException as failure:
+            raise broker.away(connector.pipeline, failure) from None
 
 
 def _write(connector: Connector, records: Iterable[Mapping[str, Any]]) -> None:
