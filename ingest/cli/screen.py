@@ -40,10 +40,10 @@ def command(function: Command) -> Command:
         except IngestError as failure:
             show(failure)
             raise typer.Exit(int(failure.exit_code)) from None
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, typer.Abort):  # the second one at a question
             err.print("interrupted")
             raise typer.Exit(int(Exit.INTERRUPTED)) from None
-        except (typer.Exit, typer.Abort, typer.BadParameter):
+        except (typer.Exit, typer.BadParameter):
             raise
         except Exception as failure:  # noqa: BLE001 (whatever it is, a person gets a sentence, and a file the rest)
             error = unexpected(failure, function.__name__)

@@ -18,6 +18,14 @@ def fails(failure: BaseException) -> None:
     raise failure
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), typer.Abort()], ids=["runs", "asks"])
+def test_who_interrupts_a_command_gets_the_code_for_that_also_at_a_question(failure, capsys):
+    with pytest.raises(typer.Exit) as ended:
+        fails(failure)
+    assert ended.value.exit_code == Exit.INTERRUPTED
+    assert "interrupted" in "".join(capsys.readouterr())
+
+
 def test_a_failure_that_nobody_expected_is_a_sentence_and_its_traceback_stands_in_a_file(
     tmp_path, monkeypatch, capsys
 ):
@@ -58,9 +66,7 @@ def test_what_libraries_log_of_failures_does_not_come_to_the_terminal():
     assert (done.stderr, done.stdout.split()[0]) == ("", "ingest")
 
 
-@pytest.mark.parametrize(
-    "ended", [typer.Exit(3), typer.Abort(), typer.BadParameter("no such table")]
-)
+@pytest.mark.parametrize("ended", [typer.Exit(3), typer.BadParameter("no such table")])
 def test_what_a_command_ends_by_on_purpose_stays_what_it_is(ended):
     with pytest.raises(type(ended)) as found:
         fails(ended)
