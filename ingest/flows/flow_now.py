@@ -6,6 +6,7 @@ A process that is killed says nothing any more, so its last word may be that it 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from ingest.config.pipeline_file import Pipeline
@@ -33,9 +34,11 @@ class FlowLooks:
         )
 
     def status(self) -> dict[str, FlowStatus]:
-        """How each is that has ever run."""
-        found = {name: self._of(FlowFolder(self.pipeline, name)) for name in self.seen}
-        return {name: one for name, one in found.items() if one is not None}
+        """How each is that has ever run. All are watched at once: one whose process is on another machine and stands still takes seconds."""
+        folders = [FlowFolder(self.pipeline, name) for name in self.seen]
+        with ThreadPoolExecutor(max_workers=max(1, len(folders))) as pool:
+            found = zip(self.seen, pool.map(self._of, folders), strict=True)
+            return {name: one for name, one in found if one is not None}
 
     def _of(self, folder: FlowFolder) -> FlowStatus | None:
         said = folder.status()
