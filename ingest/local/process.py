@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from ingest.lake.files import owner
 from ingest.model.errors import Exit, IngestError
 
 HOME_VARIABLE = "INGEST_LOCAL_HOME"
@@ -20,11 +21,25 @@ HOME_VARIABLE = "INGEST_LOCAL_HOME"
 
 @dataclass(frozen=True)
 class Child:
-    """A process by pid *and* start time: a pid alone may have been given to somebody else."""
+    """A process by pid *and* start: a pid alone may have been given to somebody else.
+
+    ``ticks`` and ``boot`` say when it began as the kernel counts (``lake.files.owner``), and no clock moves them.
+    ``created`` is the same by the wall clock. A clock that is set moves it for every process, and by it a healthy
+    server would be taken for gone, and its process for a leftover to be killed. So it decides only where the ticks are
+    not known: in a state file of before they were kept, and on macOS.
+    """
 
     part: str
     pid: int
     created: float
+    ticks: int | None = None
+    boot: str = ""
+
+    @classmethod
+    def of(cls, part: str, pid: int) -> Child:
+        """The process that has this id now."""
+        ticks = owner.process(pid).ticks
+        return cls(part, pid, psutil.Process(pid).create_time(), ticks, owner.boot_id())
 
     def process(self) -> psutil.Process | None:
         """The running process, or None when it is gone."""
@@ -32,9 +47,15 @@ class Child:
             found = psutil.Process(self.pid)
             if found.status() == psutil.STATUS_ZOMBIE:
                 return None
-            return found if abs(found.create_time() - self.created) < 1 else None
+            return found if self._is(found) else None
         except psutil.NoSuchProcess:
             return None
+
+    def _is(self, found: psutil.Process) -> bool:
+        ticks = owner.process(self.pid).ticks
+        if self.ticks is None or ticks is None:
+            return bool(abs(found.create_time() - self.created) < 1)
+        return (self.ticks, self.boot) == (ticks, owner.boot_id())
 
     def as_dict(self) -> dict[str, object]:
         """For the stack's state file."""
@@ -55,7 +76,7 @@ def start(part: str, command: Sequence[str], *, home: Path, env: dict[str, str])
             start_new_session=True,
         )
     _STARTED[started.pid] = started
-    return Child(part, started.pid, psutil.Process(started.pid).create_time())
+    return Child.of(part, started.pid)
 
 
 _STARTED: dict[int, subprocess.Popen[bytes]] = {}
