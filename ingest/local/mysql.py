@@ -90,12 +90,18 @@ class MySql:
         return process.start("mysql", command, home=self.home, env=server.environment)
 
     def _initialise(self, base: list[str], env: dict[str, str]) -> None:
+        """Make the data folder. It is made beside its place and gets its name last: mysqld writes ``mysql.ibd`` among the
+        first of its files, so a folder that a killed run has left half-made would be taken for whole.
+        """
         data = self.home / "mysql" / "data"
-        shutil.rmtree(data, ignore_errors=True)  # half-made by a run that was killed
+        made = data.with_name("data.part")
+        for left in (made, data):
+            shutil.rmtree(left, ignore_errors=True)
         log = self.home / "logs" / "mysql.log"
         done = subprocess.run(
-            [*base, "--initialize-insecure"],
-            env={**os.environ, **env},
+            [*base, f"--datadir={made}", "--initialize-insecure"],
+            # With the stack's mark: where this command is killed, the next one ends what goes on here.
+            env={**os.environ, **env, process.HOME_VARIABLE: str(self.home)},
             capture_output=True,
             text=True,
         )
@@ -106,6 +112,7 @@ class MySql:
                 remedy=f"read {log}; `ingest local reset` starts over.",
                 exit_code=Exit.FAILED,
             )
+        made.replace(data)
 
     def _accounts(self) -> Path:
         """SQL that mysqld runs before it listens: two accounts with generated passwords."""
@@ -132,14 +139,15 @@ class MySql:
         write_secret(script, "\n".join(["SET sql_log_bin=0;", *statements, ""]))
         return script
 
-    def admin(self) -> pymysql.connections.Connection[Cursor]:
-        """A connection of the administrator's, in UTC, with autocommit."""
+    def admin(self, read_timeout: float | None = None) -> pymysql.connections.Connection[Cursor]:
+        """A connection of the administrator's, in UTC, with autocommit. ``read_timeout``: seconds to wait for an answer."""
         return pymysql.connect(
             host="127.0.0.1",
             port=self.port,
             user=ADMIN,
             password=self.secret(ADMIN).read_text(encoding="utf-8"),
             connect_timeout=3,
+            read_timeout=read_timeout,
             charset="utf8mb4",
             autocommit=True,
             init_command="SET time_zone = '+00:00'",
@@ -148,7 +156,9 @@ class MySql:
     def healthy(self) -> str | None:
         """None when the server answers, else why not."""
         try:
-            connection = self.admin()
+            connection = self.admin(
+                read_timeout=3
+            )  # one that stands still accepts, and says nothing
         except (pymysql.MySQLError, OSError) as failure:
             return str(failure.args[-1] if failure.args else failure)
         connection.close()
