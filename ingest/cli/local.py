@@ -32,10 +32,18 @@ def home_folder(chosen: Path | None) -> Path:
 @command
 def up(
     home: Home = None,
-    mysql_port: Annotated[int | None, typer.Option(help="Port for MySQL.")] = None,
-    kafka_port: Annotated[int | None, typer.Option(help="Port for Kafka.")] = None,
-    kafka_controller_port: Annotated[int | None, typer.Option(help="Its controller's.")] = None,
-    connect_port: Annotated[int | None, typer.Option(help="Port for Connect.")] = None,
+    mysql_port: Annotated[
+        int | None, typer.Option(help="Port for MySQL.", min=1, max=65535)
+    ] = None,
+    kafka_port: Annotated[
+        int | None, typer.Option(help="Port for Kafka.", min=1, max=65535)
+    ] = None,
+    kafka_controller_port: Annotated[
+        int | None, typer.Option(help="Its controller's.", min=1, max=65535)
+    ] = None,
+    connect_port: Annotated[
+        int | None, typer.Option(help="Port for Connect.", min=1, max=65535)
+    ] = None,
     mysqld: Annotated[
         Path | None,
         typer.Option("--mysql", help="A `mysqld` to run, of MySQL 8.0 to 9; kept for this folder."),
@@ -104,7 +112,7 @@ def _part(health: object) -> dict[str, object]:
 def logs(
     part: Annotated[str, typer.Argument(help="mysql, kafka or connect.")],
     home: Home = None,
-    lines: Annotated[int, typer.Option("-n", help="How many lines.")] = 40,
+    lines: Annotated[int, typer.Option("-n", help="How many lines.", min=0)] = 40,
 ) -> None:
     """Print the end of a part's log."""
     path = home_folder(home) / "logs" / f"{part}.log"
@@ -114,7 +122,8 @@ def logs(
             f"There is no log {path}.",
             remedy="name one of mysql, kafka and connect; `ingest local up` starts them.",
         )
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
+    every = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for line in every[max(0, len(every) - lines) :]:
         out.print(line, markup=False)
 
 
@@ -122,8 +131,12 @@ def logs(
 @command
 def down(home: Home = None) -> None:
     """Stop every part; data stays. Nothing of the stack survives this."""
-    Stack.at(home_folder(home)).down(say)
-    say("the stack is down; its data stays (`ingest local reset` deletes it)")
+    stack = Stack.at(home_folder(home))
+    stack.down(say)
+    if stack.exists:
+        say("the stack is down; its data stays (`ingest local reset` deletes it)")
+    else:
+        say(f"there is no stack in {stack.home}")
 
 
 @app.command()
@@ -131,5 +144,7 @@ def down(home: Home = None) -> None:
 def reset(home: Home = None) -> None:
     """Stop every part and delete their data. The artefact cache stays."""
     stack = Stack.at(home_folder(home))
-    stack.reset(say)
-    say(f"the stack in {stack.home} is gone")
+    if stack.reset(say):
+        say(f"the stack in {stack.home} is gone")
+    else:
+        say(f"there is no stack in {stack.home}; nothing was deleted")

@@ -18,8 +18,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +29,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from ingest.config.resources import resource
 from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary
+from ingest.local.one_at_a_time import only_one
 from ingest.model.errors import Exit, IngestError
 
 LOCK = "artefacts.lock.json"
@@ -276,17 +276,6 @@ def _unpacked(name: str, keep: object) -> Path:
                 entry.path.unlink()
     _verify_unpacked(entry, home, listing)
     return home
-
-
-@contextmanager
-def only_one(what: Path) -> Iterator[None]:
-    """One process at a time; others wait, and find it done."""
-    import fcntl
-
-    what.parent.mkdir(parents=True, exist_ok=True)
-    with (what.parent / f"{what.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _unpack(entry: Artefact, home: Path, keep: object) -> None:

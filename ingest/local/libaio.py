@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ingest.local.artefacts import only_one
+from ingest.local.one_at_a_time import only_one
 from ingest.model.errors import Exit, IngestError
 
 _PACKAGES = (

@@ -14,6 +14,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ingest.lake.files import durability
 from ingest.local import artefacts, libaio
 from ingest.local.cache_folder import cache_folder
 from ingest.model.errors import IngestError
@@ -75,7 +76,7 @@ def chosen(stack: Path, asked: Path | None = None) -> Mysqld:
     version = _fit(server) if wanted else _OLDEST
     has_data = (stack / "mysql" / "data" / "mysql.ibd").exists()
     data = note.data if note and has_data else None
-    if has_data and data is None and asked is not None:
+    if has_data and data is None and asked is not None and not _file(stack).exists():
         data = _of(_usual()).version()[0]  # a folder of before there was a note
     if data not in (None, version):
         _refuse_other(server.binary, data, stack)
@@ -95,9 +96,13 @@ def _file(stack: Path) -> Path:
 
 
 def _read(stack: Path) -> _Note | None:
+    """None where there is none, or a power cut has left it empty or cut off."""
     if not _file(stack).exists():
         return None
-    said = json.loads(_file(stack).read_text(encoding="utf-8"))
+    try:
+        said = json.loads(_file(stack).read_text(encoding="utf-8"))
+    except ValueError:
+        return None
     data = said["data"]
     return _Note(Path(said["binary"]) if said["binary"] else None, tuple(data) if data else None)
 
@@ -107,6 +112,7 @@ def _write(stack: Path, note: _Note) -> None:
     fresh = _file(stack).with_suffix(".part")
     fresh.parent.mkdir(parents=True, exist_ok=True)
     fresh.write_text(json.dumps(said) + "\n", encoding="utf-8")
+    durability.contents(fresh)  # else a power cut may leave the name and no content
     fresh.replace(_file(stack))
 
 

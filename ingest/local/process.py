@@ -129,6 +129,13 @@ def refuse_busy_port(part: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
+        except OverflowError:
+            raise IngestError(
+                "E-LOCAL-PORT",
+                f"There is no port {port}, which {part} is to use.",
+                means="Nothing was started.",
+                remedy=f"choose one of 1 to 65535: `ingest local up --{part}-port N`.",
+            ) from None
         except OSError:
             raise IngestError(
                 "E-LOCAL-PORT",

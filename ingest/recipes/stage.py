@@ -34,10 +34,11 @@ class Stage:
     console: Console
     given: SparkSession | None = None
     home: Path | None = None
-    """Where the embedded stack is, of a recipe that needs one; started with it where it does not run, and then ended with it."""
+    """Where the embedded stack is, of a recipe that needs one; what of it does not run is started, and then ended with it."""
     _made: SparkSession | None = None
     _stack: Stack | None = None
-    _started: bool = False
+    _started: tuple[str, ...] = ()
+    """Parts of the stack that did not run before: its owner's go on."""
     _files: dict[Path, int] = field(default_factory=dict)
 
     @property
@@ -59,8 +60,8 @@ class Stage:
         if self._stack is None:
             assert self.home is not None
             self._stack = Stack.at(self.home)
-            self._started = (
-                not all(one.good for one in self._stack.status()) if self._stack.exists else True
+            self._started = tuple(
+                one.part for one in self._stack.status() if one.state in ("died", "stopped")
             )
             self._stack.up({}, self.say)
         return self._stack
@@ -123,7 +124,7 @@ class Stage:
         """Stop what was started here."""
         spark_session.end(self._made)
         if self._stack is not None and self._started:
-            self._stack.down(self.say)
+            self._stack.stop(self._started, self.say)
 
 
 @contextmanager

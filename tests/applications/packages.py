@@ -20,6 +20,7 @@ from typing import Protocol
 
 from ingest.local import artefacts
 from ingest.local.cache_folder import cache_folder
+from ingest.local.one_at_a_time import only_one
 from ingest.model.errors import IngestError
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ class Debian:
 
     def text(self, member: str) -> str:
         if not self.path.exists():
-            with artefacts.only_one(self.path):
+            with only_one(self.path):
                 if not self.path.exists():
                     self._fetch()
         found = hashlib.sha256(self.path.read_bytes()).hexdigest()

@@ -79,6 +79,20 @@ def test_data_of_one_version_are_not_given_to_another(server, tmp_path):
         mysqld.chosen(stack)
 
 
+@pytest.mark.parametrize("left", ["", '{"binary": "/usr/sbi'])
+def test_a_note_that_a_power_cut_has_cut_off_is_written_anew_by_whoever_names_the_server(
+    server, tmp_path, left
+):
+    nine, stack = server("nine", NINE), tmp_path / "stack"
+    mysqld.has_made_data(stack, mysqld.chosen(stack, nine))
+    with_data(stack)
+    (stack / "mysql" / "mysqld.json").write_text(left)
+    assert mysqld.chosen(stack, nine).binary == nine
+    assert mysqld.chosen(stack).binary == nine
+    with pytest.raises(IngestError, match=r"are of MySQL 9\.7"):
+        mysqld.chosen(stack, server("eight", EIGHT))
+
+
 def test_a_server_that_is_gone_is_said(server, tmp_path):
     nine = server("nine", NINE)
     mysqld.chosen(tmp_path / "stack", nine)
