@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -35,7 +32,8 @@ from ingest.job import spark_session
 from ingest.lake.delta.commit import sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.local.mysql import write_secret
-from ingest.recipes.stage import Stage, table
+from ingest.recipes.killed_job import run_until_killed
+from ingest.recipes.stage import Stage, empty_topic, table
 from ingest.testing.lake import pipeline_at
 
 LINES, AT_ONCE, KILLED_IN = 6_000, 1_000, 3
@@ -76,8 +74,7 @@ def wanted(lines: int) -> dict[datetime, int]:
 
 def send(broker: str, topic: str, lines: int) -> None:
     """All lines, to a topic of one partition, so that they stay in order."""
-    admin = AdminClient({"bootstrap.servers": broker})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    empty_topic(broker, topic)
     producer = Producer({"bootstrap.servers": broker, "linger.ms": 50})
     for number in range(lines):
         producer.produce(topic, value=line(number)[1])
@@ -224,7 +221,7 @@ def job(
     at_once: int,
     half_way: Callable[[str, int], None],
 ) -> None:
-    """All of it, up to the end of the topic."""
+    """All of it, up to the end of the topic. Raises the first failure as it comes: the others may wait for what does not come any more."""
     say: Callable[[str], None] = lambda _: None  # noqa: E731 (nothing is to be said)
     runs = [FlowRun(session, given, name, say, threading.Event()) for name in given.flows]
     failures: list[BaseException] = []
@@ -235,13 +232,15 @@ def job(
         except Exception as failure:  # noqa: BLE001 (raised again below, by the thread that waits)
             failures.append(failure)
 
-    threads = [threading.Thread(target=once, args=(run,)) for run in runs]
+    threads = [threading.Thread(target=once, args=(run,), daemon=True) for run in runs]
     for thread in threads:
         thread.start()
-    for query in ByHand(folder, given, half_way).start(sibling(session), at_once):
-        query.awaitTermination()
-    for thread in threads:
-        thread.join()
+    queries = ByHand(folder, given, half_way).start(sibling(session), at_once)
+    while any(query.isActive for query in queries) or any(one.is_alive() for one in threads):
+        time.sleep(0.2)
+        if failures or any(query.exception() for query in queries):
+            break
+    failures += [ended for query in queries if (ended := query.exception())]
     if failures:
         raise failures[0]
 
@@ -257,10 +256,7 @@ def show(stage: Stage) -> dict[str, int]:
     stage.say(
         f"{LINES:,} lines in Kafka, {sum(plain.values()):,} of them errors, in {len(plain)} minutes; {AT_ONCE:,} lines are a batch"
     )
-    command = [sys.executable, "-m", "ingest.recipes.error_counts", str(stage.folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode != -signal.SIGKILL:
-        raise RuntimeError(f"the job was not killed: {ended.stderr[-3000:]}")
+    run_until_killed(stage, "ingest.recipes.error_counts")
     stage.say(
         f"killed in batch {KILLED_IN}, behind MySQL's commits and before Spark's; another process goes on from the same checkpoints"
     )

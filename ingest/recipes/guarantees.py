@@ -7,7 +7,6 @@ differs is when it is noted that the batch was written: before, never, or in the
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.job import spark_session
+from ingest.recipes.killed_job import all_reached, run_until_killed
 from ingest.recipes.stage import Stage, table
 
 FILES, LINES, KILLED_IN = 6, 100, 3
@@ -77,8 +77,7 @@ def job(folder: Path, session: SparkSession, *, kill: bool) -> None:
         writer = lines.writeStream.foreachBatch(batch).trigger(availableNow=True)
         queries.append(writer.option("checkpointLocation", str(place / "checkpoint")).start())
     if kill:
-        for _ in queries:
-            _reached.acquire()
+        all_reached(_reached, queries)
         (folder / "killed").touch()
         signal.raise_signal(signal.SIGKILL)
     for query in queries:
@@ -93,10 +92,7 @@ def show(stage: Stage) -> dict[str, int]:
         text = "\n".join(f"line {file * LINES + n}" for n in range(LINES))
         (source / f"{file:03}.txt").write_text(text, encoding="utf-8")
     stage.say(f"{FILES * LINES} lines in {FILES} files; killed in the middle of batch {KILLED_IN}")
-    command = [sys.executable, "-m", "ingest.recipes.guarantees", str(stage.folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode != -signal.SIGKILL:
-        raise RuntimeError(f"the job was not killed: {ended.stderr[-2000:]}")
+    run_until_killed(stage, "ingest.recipes.guarantees")
     stage.say("killed by SIGKILL; another process goes on from the same checkpoints")
     job(stage.folder, stage.spark, kill=False)
     shown, found = table("way", "lines", "so"), dict[str, int]()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -125,6 +129,27 @@ class Stage:
         spark_session.end(self._made)
         if self._stack is not None and self._started:
             self._stack.stop(self._started, self.say)
+
+
+def empty_topic(broker: str, name: str) -> None:
+    """A topic of one partition, with nothing in it: what an earlier run has left goes."""
+    admin = AdminClient({"bootstrap.servers": broker})
+    try:
+        admin.delete_topics([name])[name].result(30)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+    until = time.monotonic() + 30
+    while True:
+        try:
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+        except KafkaException as failure:  # a broker may answer before the name is free
+            taken = failure.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+            if not taken or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+        else:
+            return
 
 
 @contextmanager

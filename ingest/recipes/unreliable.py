@@ -6,14 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.recipes.sources_and_sinks import speaker
-from ingest.recipes.stage import Stage, table
+from ingest.recipes.stage import Stage, empty_topic, table
 
 WORDS = 50
 """Said before the failure, and again so many behind it."""
@@ -51,9 +49,7 @@ def _by_socket(stage: Stage, first: list[str], then: list[str]) -> int:
 
 
 def _by_kafka(stage: Stage, broker: str, first: list[str], then: list[str]) -> int:
-    admin = AdminClient({"bootstrap.servers": broker})
-    made = admin.create_topics([NewTopic(TOPIC, 1, 1)])
-    made[TOPIC].result(30)
+    empty_topic(broker, TOPIC)
     reader = stage.spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker)
     words = reader.option("subscribe", TOPIC).option("startingOffsets", "earliest").load()
     text = words.selectExpr("CAST(value AS STRING) value")

@@ -1,9 +1,12 @@
 """Recipes that need the real stack, as a user runs them."""
 
 import re
+from contextlib import closing
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ingest.recipes.stage import empty_topic
 from tests.outside import packages
 
 
@@ -54,3 +57,16 @@ def test_redis_has_the_latest_and_never_goes_back(cli):
     done = cli("recipe", "latest-in-redis", env={"PYTHONPATH": packages_of_redis})
     assert done.returncode == 0, done.stderr
     assert "Redis holds what MySQL does; the deleted key is gone" in done.stdout
+
+
+def test_a_recipe_s_topic_is_empty_whatever_was_there_before(stack):
+    broker = stack.kafka().bootstrap_servers
+    for many in (3, 2):
+        empty_topic(broker, "recipe-again")
+        producer = Producer({"bootstrap.servers": broker})
+        for number in range(many):
+            producer.produce("recipe-again", value=str(number))
+        assert producer.flush(30) == 0
+        with closing(Consumer({"bootstrap.servers": broker, "group.id": "again"})) as consumer:
+            held = consumer.get_watermark_offsets(TopicPartition("recipe-again", 0), timeout=30)
+        assert held == (0, many)
