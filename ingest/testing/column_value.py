@@ -41,6 +41,12 @@ def column_value(column: Column, given: Any) -> Value:
     return made(given, column, kind)
 
 
+def python_value(column: Column, held: Value) -> Any:
+    """The inverse of :func:`column_value`: what it takes of a column whose value the lake has in another form than Python."""
+    form = _BACK.get(column_type(column).kind)
+    return held.lake if form is None or held.lake is None else form(held.lake)
+
+
 def _value(streamed: Any, lake: Any, snapshot: Any = None) -> Value:
     return Value("", streamed, lake, streamed if snapshot is None else snapshot)
 
@@ -133,6 +139,18 @@ def _time(given: timedelta, column: Column, kind: ColumnType) -> Value:
     return _value(micros, moments.time_text(micros, kind.digits))
 
 
+def _duration(text: str) -> timedelta:
+    hours, minutes, seconds = text.lstrip("-").split(":")
+    whole, _, rest = seconds.partition(".")
+    size = timedelta(
+        hours=int(hours),
+        minutes=int(minutes),
+        seconds=int(whole),
+        microseconds=int(rest.ljust(6, "0")),
+    )
+    return -size if text.startswith("-") else size
+
+
 def _json(given: Any, column: Column, _: ColumnType) -> Value:
     document = _as_stored(json.loads(given) if isinstance(given, str) else given, column)
     printed = json.dumps(document, ensure_ascii=False)
@@ -153,6 +171,13 @@ def _as_stored(document: Any, column: Column) -> Any:
         )
     return document
 
+
+_BACK: dict[Kind, Callable[[Any], Any]] = {
+    Kind.UNSIGNED_BIGINT: int,
+    Kind.BITS: lambda raw: int.from_bytes(raw, "big"),
+    Kind.TIME: _duration,
+}
+"""What Python has in another form than the lake."""
 
 _Form = Callable[[Any, Column, ColumnType], Value]
 

@@ -180,7 +180,8 @@ def pipeline_at(folder: Path | str, name: str = "p", **settings: Any) -> Pipelin
 
 class Lake:
     """The lake of one pipeline. ``folder``: a new or an empty one, or a lake that another ``Lake`` of the same name has
-    filled. ``settings``: sections of the pipeline file, such as ``spark={"merge_engine": "spark"}``.
+    filled, of which it then takes the ``log``: records are known to a lake by their offsets there, and without them it would
+    find its topics gone. ``ValueError`` where it is given none. ``settings``: sections of the pipeline file, such as ``spark={"merge_engine": "spark"}``.
     """
 
     def __init__(
@@ -194,6 +195,9 @@ class Lake:
         **settings: Any,
     ) -> None:
         self.session, self.path, self.name = session, folder, name
+        newest = Ledger(str(folder)).last()
+        if log is None and newest is not None and newest.ends:
+            raise ValueError(f"{folder} was filled by another Lake: give this one its `log`")
         self.log = log or RecordLog(session)
         self.binlog = binlog or self.log
         self.pipeline = pipeline_at(folder, name, **settings)
@@ -207,7 +211,8 @@ class Lake:
         self.seen: list[BatchReport] = []
         """What was said of each batch, the newest last."""
         self._batches: Batches | None = None
-        self._followed = 0
+        self._followed: dict[Source, int] = {}
+        """By source, how many of its records."""
         self.start()
 
     @property
@@ -258,8 +263,9 @@ class Lake:
         self, source: Source, batches: int | Sequence[int] = 1, *, quarantine: bool = False
     ) -> list[BatchReport]:
         """Replay what a source has written since it was last followed. All else as :meth:`replay` has it."""
-        new = source.log[self._followed :]
-        self._followed += len(new)
+        followed = self._followed.get(source, 0)
+        new = source.log[followed:]
+        self._followed[source] = followed + len(new)
         return self.replay(new, batches, quarantine=quarantine)
 
     def replay(

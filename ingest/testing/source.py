@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from ingest.model.position import PART_WRITE, Position
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, topic_of
 from ingest.sample.values import Value, null
 from ingest.schema.mysql_types import Column
-from ingest.testing.column_value import column_value
+from ingest.testing.column_value import column_value, python_value
 from ingest.testing.debezium import (
     NEW_YEAR,
     Operation,
@@ -36,10 +36,13 @@ class Source:
         """Everything so far, in order: of tables' topics, and of the schema-change topic."""
         self.now = NEW_YEAR
         """When MySQL commits the statements that follow; set it, with its zone, to have them at another time."""
+        self._tables: list[Table] = []
         self._at = Position(0, 1, 4)
         self._transaction = 0
         self._readings = 0
         self._in_transaction = False
+        self._kept: _Kept | None = None
+        """Of the transaction that is open; None while none is."""
 
     def table(
         self,
@@ -58,21 +61,41 @@ class Source:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Statements inside are one transaction of MySQL. Without it, each is one of its own."""
+        """Statements inside are one transaction of MySQL. Without it, each is one of its own. What is raised inside rolls
+        it back, and is raised on; as in MySQL, a DDL commits what was there before it.
+        """
         self._begin()
-        self._in_transaction = True
+        self._kept = self._now()
         try:
             yield
+        except BaseException:
+            self._roll_back(self._kept)
+            raise
         finally:
-            self._in_transaction = False
+            self._kept = None
 
     def rotate(self) -> None:
         """What follows stands in the next file of MySQL's log."""
         self._at = Position(0, self._at.file + 1, 4)
 
     def _begin(self) -> None:
-        if not self._in_transaction:
+        """A statement begins: its records are of one transaction."""
+        if self._kept is None:
             self._transaction += 1
+
+    def _now(self) -> _Kept:
+        return _Kept(len(self.log), self._at, [(one, list(one._rows)) for one in self._tables])
+
+    def _committed(self) -> None:
+        """A transaction that is open goes back no further than to here."""
+        if self._kept is not None:
+            self._kept = self._now()
+
+    def _roll_back(self, kept: _Kept) -> None:
+        del self.log[kept.log :]
+        self._at = kept.at
+        for table, rows in kept.rows:
+            table._rows = rows
 
     def _next(self) -> Position:
         self._at = replace(self._at, pos=self._at.pos + 100, part=PART_WRITE)
@@ -81,6 +104,15 @@ class Source:
     @property
     def _gtid(self) -> str:
         return f"uuid:{self._transaction}"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a source was: how long its log, where in MySQL's, and the rows of its tables."""
+
+    log: int
+    at: Position
+    rows: list[tuple[Table, list[Values]]]
 
 
 class Table:
@@ -109,6 +141,7 @@ class Table:
         self._rows: list[Values] = []
         for row in rows:
             self._add(self._row(row))
+        source._tables.append(self)
         self.snapshot()
 
     @property
@@ -139,15 +172,16 @@ class Table:
 
     # --- statements ------------------------------------------------------------------------------
 
-    def insert(self, **values: Any) -> None:
+    def insert(self, /, **values: Any) -> None:
         """A new row. ``values``: by column name (:func:`ingest.testing.column_value.column_value`); a column that is
         not named has its default, or NULL. Raises ``ValueError`` for a key that is there.
         """
         row = self._row(values)
         self._add(row)
+        self.source._begin()
         self._write("c", self.source._next(), after=row)
 
-    def update(self, key: Any, **values: Any) -> None:
+    def update(self, key: Any, /, **values: Any) -> None:
         """Columns of one row become others; NULL only where they are said to be. ``key``: its key's value, or a tuple
         of them; of a table without a key the whole row as a mapping. A change of the key is what Debezium makes of it:
         a delete and an insert at one place. What changes nothing leaves nothing, as in MySQL. Raises ``KeyError`` where
@@ -161,6 +195,7 @@ class Table:
             return
         if self._key_values(after) == self._key_values(before):
             self._rows[place] = after
+            self.source._begin()
             self._write("u", self.source._next(), before=before, after=after)
             return
         del self._rows[place]
@@ -169,6 +204,7 @@ class Table:
         except ValueError:
             self._rows.insert(place, before)
             raise
+        self.source._begin()
         at = self.source._next()
         self._write("d", at, before=before)
         self._write("c", at, after=after)
@@ -176,11 +212,13 @@ class Table:
     def delete(self, key: Any) -> None:
         """One row goes. ``key``: as in :meth:`update`. Raises ``KeyError`` where there is no such row."""
         before = self._rows.pop(self._find(key))
+        self.source._begin()
         self._write("d", self.source._next(), before=before)
 
     def truncate(self) -> None:
         """All rows go, in one record."""
         self._rows.clear()
+        self.source._begin()
         self._write("t", self.source._next())
 
     def add_column(self, name: str, kind: str, default: Any = None) -> None:
@@ -219,11 +257,15 @@ class Table:
         """
         if name not in self.columns:
             raise ValueError(f"{self.name}: {name} is not there")
-        column = described(name, kind)
+        before, column = Column.from_json(self.columns[name]), described(name, kind)
         made = Column.from_json(column)
-        self._rows = [{**row, name: column_value(made, row[name].lake)} for row in self._rows]
-        if name in self._defaults:
-            self._defaults[name] = column_value(made, self._defaults[name].lake)
+
+        def again(row: Values) -> Values:
+            return {**row, name: column_value(made, python_value(before, row[name]))}
+
+        rows, defaults = [again(row) for row in self._rows], self._defaults
+        self._defaults = again(defaults) if name in defaults else defaults
+        self._rows = rows
         self.columns[name], self.kinds[name] = column, kind
         self._define(f"ALTER TABLE {self._quoted} MODIFY `{name}` {kind}")
 
@@ -245,13 +287,14 @@ class Table:
         self.source._readings += 1
         for row in self._rows:
             self._write("r", at, after=row)
+        self.source._committed()
 
     # --- what they leave -------------------------------------------------------------------------
 
     @property
     def topic(self) -> str:
         """The Kafka topic of its changes."""
-        return f"{self.source.name}.{self.name.database}.{self.name.name}"
+        return topic_of(self.source.name, self.name, "plain")
 
     @property
     def _quoted(self) -> str:
@@ -267,6 +310,7 @@ class Table:
             committed_at=self.source.now,
         )
         self.source.log.append(Record(self.source.name, compact(said)))
+        self.source._committed()
 
     def _write(
         self,
@@ -276,12 +320,12 @@ class Table:
         after: Values | None = None,
     ) -> None:
         read, row = op == "r", after or before
-        self.source._begin()
         self.source.log.append(
             change_record(
                 self.topic,
                 op,
                 at,
+                table=self.name,
                 key=_json({one: row[one] for one in self.key}, read) if row and self.key else None,
                 before=_json(before, read),
                 after=_json(after, read),

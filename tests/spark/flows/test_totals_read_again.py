@@ -21,8 +21,8 @@ def test_totals_wait_for_a_table_that_is_being_read_again(spark, tmp_path, logge
     shop.lake._held(shop.customers).restore(0)
     shop.lake.start()
     shop.orders.insert(id=900, customer=28, status="new", amount=7)
-    new = shop.source.log[shop.lake._followed :]
-    shop.lake._followed += len(new)
+    new = shop.source.log[shop.lake._followed[shop.source] :]
+    shop.lake._followed[shop.source] += len(new)
     for record in new:
         shop.lake.log.add(record)
     ends = shop.lake.log.ends()

@@ -88,6 +88,31 @@ def test_a_lake_follows_statements_ddl_repetition_and_restarts(lake):
         lake.replay([], [1])
 
 
+def test_a_lake_follows_several_sources_and_another_one_over_its_folder_goes_on_with_its_log(
+    lake, spark, tmp_path
+):
+    sources = [Source(), Source()]
+    one, two = (
+        source.table(f"d.t{number}", {"id": "INT"}, ["id"], rows=[{"id": number}])
+        for number, source in enumerate(sources)
+    )
+    one.insert(id=7)
+    for source in sources:
+        lake.follow(source)
+    two.insert(id=8)
+    lake.follow(sources[1])
+    assert_rows(lake.table(one), one.rows)
+    assert_rows(lake.table(two), two.rows)
+    lake.close()
+    with pytest.raises(ValueError, match="filled by another Lake"):
+        Lake(spark, tmp_path / "lake")
+    second = Lake(spark, tmp_path / "lake", log=lake.log)
+    one.insert(id=9)
+    second.replay(sources[0].log[-1:])
+    assert_rows(second.table(one), one.rows)
+    second.close()
+
+
 def test_a_change_that_goes_to_quarantine_fails_the_test_unless_it_is_meant_to(lake):
     source = Source()
     table = source.table("d.t", {"id": "INT", "n": "TINYINT"}, ["id"])

@@ -73,6 +73,98 @@ def test_statements_of_a_transaction_share_their_gtid_and_others_do_not():
     assert one == two != three
 
 
+def test_one_statement_is_one_transaction_however_many_records_it_leaves():
+    source = Source()
+    table = source.table("d.t", COLUMNS, ["id"], rows=[{"id": 8}, {"id": 9}])
+    table.insert(id=1)
+    table.update(1, id=2)
+    table.update(2, v="b")
+    table.delete(2)
+    table.truncate()
+    said = [json.loads(one.value)["source"] for one in source.log if one.topic == table.topic]
+    gtids = [one["gtid"] for one in said]
+    insert, gone, come, *rest = gtids[2:]
+    assert gtids[:2] == [None, None], "what a snapshot reads is of none"
+    assert gone == come
+    assert len({insert, gone, *rest}) == 2 + len(rest) == 5
+
+
+def test_what_is_raised_in_a_transaction_rolls_it_back_up_to_a_ddl():
+    source = Source()
+    orders, notes = (source.table(f"d.{name}", COLUMNS, ["id"]) for name in ("orders", "notes"))
+    orders.insert(id=1, v="a")
+    before = list(source.log), orders.rows, notes.rows
+
+    def fails(*statements):
+        with source.transaction():
+            for statement in statements:
+                statement()
+            notes.delete(7)
+
+    with pytest.raises(KeyError):
+        fails(lambda: orders.update(1, id=9), lambda: notes.insert(id=1))
+    assert (source.log, orders.rows, notes.rows) == before
+    assert not orders.has(9)
+    with pytest.raises(KeyError):
+        fails(
+            lambda: orders.insert(id=2),
+            lambda: orders.add_column("n", "INT"),
+            lambda: orders.insert(id=3),
+        )
+    assert orders.rows == [{"id": 1, "v": "a", "n": None}, {"id": 2, "v": None, "n": None}]
+    notes.insert(id=1)
+    places = [json.loads(one.value)["source"]["pos"] for one in source.log]
+    assert places == sorted(set(places))
+
+
+def test_columns_may_be_called_as_a_statement_s_own_words_are():
+    columns = {"key": "INT", "self": "VARCHAR(9)", "values": "INT"}
+    table = Source().table("d.t", columns, ["key"])
+    table.insert(key=1, self="a", values=2)
+    table.update(1, key=3, self="b")
+    assert table.rows == [{"key": 3, "self": "b", "values": 2}]
+    table_with_history(random.Random(1), columns, ["key"], 40)
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "database", "table"),
+    [
+        ("shop.order items", "p.shop.order_items", "shop", "order items"),
+        ("shop.`a.b`", "p.shop.a.b", "shop", "a.b"),
+        ("`my.shop`.a", "p.my.shop.a", "my.shop", "a"),
+        ("shop.订单", "p.shop.__", "shop", "订单"),
+    ],
+)
+def test_a_table_of_any_name_has_debezium_s_topic_and_its_own_name_in_each_record(
+    name, topic, database, table
+):
+    source = Source()
+    made = source.table(name, COLUMNS, ["id"])
+    made.insert(id=1)
+    assert made.topic == source.log[-1].topic == topic
+    said = json.loads(source.log[-1].value)["source"]
+    assert (said["db"], said["table"]) == (database, table)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "new", "lake"),
+    [
+        ("TIME", timedelta(hours=-838, seconds=-59), "TIME(3)", "-838:00:59.000"),
+        ("TIME(3)", timedelta(milliseconds=1_500), "TIME(6)", "00:00:01.500000"),
+        ("BIGINT UNSIGNED", 2**63 - 1, "BIGINT", 2**63 - 1),
+        ("BIGINT UNSIGNED", 7, "DECIMAL(20,0)", Decimal(7)),
+        ("BIT(8)", 200, "BIT(16)", b"\0\xc8"),
+        ("DECIMAL(65,1)", 1, "DECIMAL(10,2)", Decimal("1.00")),
+        ("JSON", {"a": [1]}, "JSON", '{"a": [1]}'),
+        ("TIME", None, "TIME(3)", None),
+    ],
+)
+def test_rows_have_their_values_in_a_column_s_new_type(kind, value, new, lake):
+    table = Source().table("d.t", {"id": "INT", "c": kind}, ["id"], rows=[{"id": 1, "c": value}])
+    table.modify_column("c", new)
+    assert table.rows == [{"id": 1, "c": lake}]
+
+
 def test_what_mysql_would_refuse_is_refused_and_changes_nothing():
     table = Source().table("d.t", {**COLUMNS, "n": "INT NOT NULL"}, ["id"])
     table.insert(id=1, n=1)
