@@ -7,6 +7,8 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -46,22 +48,32 @@ def command(function: Command) -> Command:
         except (typer.Exit, typer.BadParameter):
             raise
         except Exception as failure:  # noqa: BLE001 (whatever it is, a person gets a sentence, and a file the rest)
-            error = unexpected(failure, function.__name__)
+            error = unexpected(failure, function.__name__, kwargs.get("home"))
             show(error)
             raise typer.Exit(int(error.exit_code)) from None
 
     return guarded  # type: ignore[return-value]
 
 
-def unexpected(failure: Exception, name: str) -> IngestError:
-    """A failure that nobody expected in the command ``name``, as an error of ours; its traceback goes to a file."""
+_LARGE = 1_000_000
+"""Bytes of failures, from which on a new file is begun; the one before is kept."""
+
+
+def unexpected(failure: Exception, name: str, home: Path | None = None) -> IngestError:
+    """A failure that nobody expected in the command ``name``, as an error of ours; its traceback goes to a file.
+    ``home``: the folder of the stack, where the command was given one.
+    """
     from ingest.job.stream_failure import in_one_line, written
     from ingest.lake.files.disk_failure import of_disk
     from ingest.local.stack import default_home
 
     if disk := of_disk(failure):
         return disk
-    log = written(failure, default_home() / "logs" / "failures.log")
+    log = (home.resolve() if home else default_home()) / "logs" / "failures.log"
+    with suppress(OSError):
+        if log.stat().st_size > _LARGE:
+            log.replace(log.with_suffix(".log.1"))
+    log = written(failure, log)
     return IngestError(
         "E-UNEXPECTED",
         f"`ingest {name}` ended by a failure that nobody expected: {in_one_line(failure)}",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TextIO
 
 from pyspark.errors import PySparkException
 
@@ -139,13 +142,27 @@ def in_one_line(failure: BaseException) -> str:
 
 
 def written(failure: BaseException, log: Path) -> Path:
-    """The log, with the failure's traceback at its end; where it cannot be written, what it holds must do."""
+    """The log, with the failure's traceback at its end. Where it cannot be written: a file of the folder for what is
+    temporary; where that cannot be either, what the log holds must do.
+    """
     with suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as text:
-            text.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC\n")
-            traceback.print_exception(failure, file=text)
+            _write(failure, text)
+        return log
+    with suppress(OSError):
+        other = Path(tempfile.gettempdir()) / f"ingest-{os.getuid()}-{log.name}"
+        # Everybody may write into that folder, and a traceback is for its owner's eyes.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+        with os.fdopen(os.open(other, flags, 0o600), "a", encoding="utf-8") as text:
+            _write(failure, text)
+        return other
     return log
+
+
+def _write(failure: BaseException, text: TextIO) -> None:
+    text.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC\n")
+    traceback.print_exception(failure, file=text)
 
 
 def _mended_by_deciding(failure: BaseException) -> Reason | None:

@@ -3,11 +3,13 @@
 import errno
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import typer
 
+from ingest.cli import screen
 from ingest.cli.screen import command
 from ingest.config import pipeline_file
 from ingest.model.errors import Exit, IngestError
@@ -45,6 +47,43 @@ def test_a_failure_that_nobody_expected_is_a_sentence_and_its_traceback_stands_i
         assert words in said
     assert "Traceback" not in said
     assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+@command
+def fails_there(failure: BaseException, home: Path | None = None) -> None:
+    raise failure
+
+
+def test_the_file_is_in_the_folder_that_the_command_was_given(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("INGEST_HOME", str(tmp_path / "default"))
+    with pytest.raises(typer.Exit):
+        fails_there(KeyError("x"), home=tmp_path / "chosen")
+    log = tmp_path / "chosen" / "logs" / "failures.log"
+    assert str(log) in capsys.readouterr().err
+    assert "Traceback" in log.read_text(encoding="utf-8")
+    assert not (tmp_path / "default").exists()
+
+
+def test_the_file_that_is_named_is_the_one_that_could_be_written(tmp_path, monkeypatch, capsys):
+    (tmp_path / "home").write_text("in the way")
+    monkeypatch.setenv("INGEST_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(typer.Exit):
+        fails(KeyError("x"))
+    (log,) = tmp_path.glob("ingest-*-failures.log")
+    assert f"with the file {log}," in capsys.readouterr().err
+    assert "Traceback" in log.read_text(encoding="utf-8")
+
+
+def test_failures_do_not_fill_a_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("INGEST_HOME", str(tmp_path))
+    monkeypatch.setattr(screen, "_LARGE", 2_000)
+    for _ in range(30):
+        with pytest.raises(typer.Exit):
+            fails(KeyError("x"))
+    logs = list((tmp_path / "logs").iterdir())
+    assert sorted(one.name for one in logs) == ["failures.log", "failures.log.1"]
+    assert all(one.stat().st_size < 4_000 for one in logs)
 
 
 def test_a_full_disk_is_told_as_one_by_every_command(capsys):

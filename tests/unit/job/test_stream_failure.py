@@ -1,6 +1,7 @@
 """What a failed stream leads to: a new decision, or a human."""
 
 import json
+import tempfile
 
 import pyarrow as pa
 import pytest
@@ -77,8 +78,16 @@ def test_its_traceback_stands_in_the_file_and_nowhere_else(log, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_file_that_cannot_be_written_hides_no_failure(log):
+def test_a_file_that_cannot_be_written_hides_no_failure_and_another_one_is_named(
+    log, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     log.parent.write_text("in the way")
+    error = again(ValueError("x"), log).error
+    (other,) = tmp_path.glob("ingest-*-spark.log")
+    assert (error.code, str(other) in error.remedy) == ("E-BATCH-FAILED", True)
+    assert "ValueError: x" in other.read_text(encoding="utf-8")
+    monkeypatch.setattr(tempfile, "tempdir", str(log.parent))
     assert again(ValueError("x"), log).error.code == "E-BATCH-FAILED"
 
 
