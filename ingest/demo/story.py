@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import threading
 import time
@@ -21,12 +20,13 @@ from pyspark.sql import SparkSession
 
 from ingest.config import pipeline_file
 from ingest.config.pipeline_file import Pipeline
+from ingest.demo.folder import empty
 from ingest.demo.job import Job
 from ingest.demo.view import Picture, View
 from ingest.job import first_pipeline_file, spark_session
 from ingest.lake.files import object_store
 from ingest.lake.manifest.manifest_reader import Ledger, age
-from ingest.local import process
+from ingest.local import process, terminated
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
 from ingest.model.errors import Exit, IngestError
@@ -67,7 +67,10 @@ class Demo:
 
     def execute(self) -> None:
         """Tell the story. Raises :class:`IngestError` unless it ends in the proof."""
-        stack = Stack.at(self.home)
+        with terminated.as_exit():
+            self._tell(Stack.at(self.home))
+
+    def _tell(self, stack: Stack) -> None:
         stopping = threading.Event()
         try:
             self._prepare(stack)
@@ -92,9 +95,7 @@ class Demo:
 
     def _prepare(self, stack: Stack) -> None:
         self.view.chapter("A real MySQL, Kafka and Connect, on loopback, from pinned artefacts")
-        stack.reset()
-        shutil.rmtree(self.home / "lake", ignore_errors=True)
-        (self.home / "pipeline.yaml").unlink(missing_ok=True)
+        empty(stack, self.home / "lake", self._file)
         stack.up({}, self.view.say)
         with stack.mysql().admin() as connection, connection.cursor() as cursor:
             world.create(cursor)
@@ -127,7 +128,7 @@ class Demo:
 
     def _snapshot(self, stack: Stack, pipeline: Pipeline) -> None:
         self.view.chapter("Snapshot: every row into Delta, tables made with exact types")
-        self._job = Job.start(self._file, self.home / "logs" / "job-1.log", _MID_BATCH)
+        self._job = self._run("job-1.log", _MID_BATCH)
         self._picture.job = "running"
         self.view.open()
         ledger = Ledger(pipeline.lake.path)
@@ -196,7 +197,7 @@ class Demo:
             f"KILL 1  Spark job, SIGKILL in mid-batch ({job.reached()}); "
             f"{waiting:,} records not applied"
         )
-        self._job = Job.start(self._file, self.home / "logs" / "job-2.log")
+        self._job = self._run("job-2.log")
         self._picture.job = "restarted"
 
     def _kill_connect(self, stack: Stack, pipeline: Pipeline, traffic: Traffic) -> None:
@@ -299,6 +300,11 @@ class Demo:
         ):
             self.view.console.print(f"       {line}", markup=False)
         self.view.console.print()
+
+    def _run(self, log: str, failpoint: str | None = None) -> Job:
+        """A job with the stack's mark: where the demo itself is killed, `ingest local down` ends it, too."""
+        env = {process.GUEST_VARIABLE: str(self.home.resolve())}
+        return Job.start(self._file, self.home / "logs" / log, failpoint, env=env)
 
     # --- waiting and watching ----------------------------------------------------------------
 

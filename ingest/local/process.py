@@ -18,6 +18,9 @@ from ingest.model.errors import Exit, IngestError
 HOME_VARIABLE = "INGEST_LOCAL_HOME"
 """Every child carries the stack's folder in its environment, so leftovers can be recognised."""
 
+GUEST_VARIABLE = "INGEST_LOCAL_GUEST"
+"""The same of a process that is no part of the stack and of no use without it, as the demo's job: `down` ends it, `up` does not."""
+
 
 @dataclass(frozen=True)
 class Child:
@@ -103,12 +106,13 @@ def stop(child: Child, *, grace: float) -> None:
         _STARTED.pop(child.pid).wait(10)
 
 
-def leftovers(home: Path) -> list[psutil.Process]:
-    """Processes of an earlier run of the stack in this folder, whoever recorded them."""
-    found = []
+def leftovers(home: Path, *, guests: bool = False) -> list[psutil.Process]:
+    """Processes of an earlier run of the stack in this folder, whoever recorded them; its ``guests``, too, where they are asked for."""
+    found, marks = [], [HOME_VARIABLE, *([GUEST_VARIABLE] if guests else [])]
     for process in psutil.process_iter():
         try:
-            if process.environ().get(HOME_VARIABLE) == str(home) and process.pid != os.getpid():
+            marked = str(home) in map(process.environ().get, marks)
+            if marked and process.pid != os.getpid():
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue

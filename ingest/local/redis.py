@@ -85,15 +85,12 @@ def start(home: Path, program: Path | None = None) -> Redis:
     write_secret(config, _CONFIG.format(port=port, password=password, home=home))
     child = process.start("redis", [str(program), str(config)], home=home, env={})
     made = Redis(home, port, child)
-    until = time.monotonic() + _STARTS_WITHIN
-    while time.monotonic() < until and process.returncode(child) is None:
-        try:
-            with closing(made.client()) as client:
-                client.ping()
-        except redis.RedisError:
-            time.sleep(0.05)
-        else:
+    try:
+        if _answers(made):
             return made
+    except BaseException:  # whoever ends us here knows of no server
+        made.stop()
+        raise
     made.stop()
     raise IngestError(
         "E-LOCAL-REDIS",
@@ -101,3 +98,16 @@ def start(home: Path, program: Path | None = None) -> Redis:
         remedy=f"read {home / 'logs' / 'redis.out'}.",
         exit_code=Exit.FAILED,
     )
+
+
+def _answers(made: Redis) -> bool:
+    until = time.monotonic() + _STARTS_WITHIN
+    while time.monotonic() < until and process.returncode(made.child) is None:
+        try:
+            with closing(made.client()) as client:
+                client.ping()
+        except redis.RedisError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False

@@ -312,7 +312,7 @@ class Stack:
         known = (
             {child.pid for child in self.children.values() if child.process()} if keep else set()
         )
-        for found in process.leftovers(self.home):
+        for found in process.leftovers(self.home, guests=not keep):
             if found.pid in known or _below(found, known):
                 continue
             say(f"ending a leftover of an earlier run: {found.name()} (pid {found.pid})")

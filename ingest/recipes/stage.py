@@ -24,6 +24,7 @@ from ingest.flows.flow_query import FlowQuery
 from ingest.job import spark_session
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.local import terminated
 from ingest.local.stack import Stack
 from ingest.testing.lake import pipeline_at
 
@@ -126,9 +127,11 @@ class Stage:
 
     def end(self) -> None:
         """Stop what was started here."""
-        spark_session.end(self._made)
-        if self._stack is not None and self._started:
-            self._stack.stop(self._started, self.say)
+        try:
+            spark_session.end(self._made)
+        finally:
+            if self._stack is not None and self._started:
+                self._stack.stop(self._started, self.say)
 
 
 def empty_topic(broker: str, name: str) -> None:
@@ -157,10 +160,11 @@ def stage(folder: Path, console: Console, home: Path | None = None) -> Iterator[
     """A stage in an empty folder. ``home``: of the embedded stack."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Stage(folder, console, home=home)
-    try:
-        yield made
-    finally:
-        made.end()
+    with terminated.as_exit():
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 def table(*columns: str, title: str = "") -> Table:
