@@ -34,6 +34,9 @@ from ingest.model.errors import Exit, IngestError
 
 LOCK = "artefacts.lock.json"
 MYSQL_PLATFORMS = ("linux-x86_64", "linux-aarch64", "mac-aarch64", "mac-x86_64")
+_NOTHING_COMES = 180.0
+"""Seconds without a byte, after which Maven Central counts as out of reach: Ivy itself has no limit."""
+_STALLED = f" (nothing came for {_NOTHING_COMES:.0f} s)"
 _MYSQL_PARTS = ("bin/mysqld", "share/", "lib/private/", "lib/plugin/", "LICENSE")
 
 
@@ -159,7 +162,10 @@ def _sha256(path: Path) -> str:
 
 
 def _fetch(absent: list[Artefact]) -> None:
+    """Under the lock of ``have``: a folder of another download is of one that was killed."""
     cache_folder().mkdir(parents=True, exist_ok=True)
+    for left in cache_folder().glob("fetch-*/"):
+        shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="fetch-") as folder:
         work = Path(folder)
         (work / "ivy.xml").write_text(_ivy_module(absent), encoding="utf-8")
@@ -178,14 +184,19 @@ def _fetch(absent: list[Artefact]) -> None:
         ]
         with log.open("wb") as output:
             ivy = subprocess.Popen(command, stdout=output, stderr=output)
-            _show_progress(ivy, work / "ivy", sum(entry.size for entry in absent), len(absent))
+            try:
+                bytes_ = sum(entry.size for entry in absent)
+                stalled = _show_progress(ivy, work / "ivy", bytes_, len(absent))
+            finally:
+                ivy.kill()  # nothing, once it has ended
+                ivy.wait()
         for entry in absent:
             fetched = work / "out" / entry.group / entry.file_name
             if not fetched.exists():
                 raise IngestError(
                     "E-ARTEFACT-ABSENT",
                     f"{entry.coordinate} could not be fetched from Maven Central"
-                    f"{_ivy_reason(log)}.",
+                    f"{_ivy_reason(log) or _STALLED * stalled}.",
                     means="Nothing was started.",
                     remedy="check that this machine reaches Maven Central (or set INGEST_CACHE to "
                     "a folder that already holds the artefacts) and run the command again.",
@@ -233,7 +244,8 @@ def _ivy_module(entries: list[Artefact]) -> str:
     )
 
 
-def _show_progress(ivy: subprocess.Popen[bytes], folder: Path, total: int, files: int) -> None:
+def _show_progress(ivy: subprocess.Popen[bytes], folder: Path, total: int, files: int) -> bool:
+    """Until it has ended. True: nothing comes any more, and it goes on."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     if not sys.stderr.isatty():
         print(f"fetching {files} artefacts, {total / 1e6:,.0f} MB …", file=sys.stderr, flush=True)
@@ -241,10 +253,17 @@ def _show_progress(ivy: subprocess.Popen[bytes], folder: Path, total: int, files
 
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"fetching {files} artefacts", total=total)
+        had, since = 0, time.monotonic()
         while ivy.poll() is None:
-            bar.update(task, completed=min(total, _bytes_below(folder)))
+            has = _bytes_below(folder)
+            if has != had:
+                had, since = has, time.monotonic()
+            if time.monotonic() - since > _NOTHING_COMES:
+                return True
+            bar.update(task, completed=min(total, has))
             time.sleep(0.2)
         bar.update(task, completed=total)
+    return False
 
 
 def _bytes_below(folder: Path) -> int:
