@@ -257,8 +257,8 @@ class Stack:
             if running and port != self.ports.get(name):
                 raise IngestError(
                     "E-LOCAL-PORT",
-                    f"{' and '.join(running)} {'runs' if len(running) == 1 else 'run'} already, with port "
-                    f"{self.ports.get(name)} of {name}, not {port}.",
+                    f"{' and '.join(running)} {'runs' if len(running) == 1 else 'run'} already, and the port of {name} is "
+                    f"{self.ports.get(name)}, not {port}.",
                     means="Nothing was started, and nothing was changed.",
                     remedy=f"run `ingest local down` first, then `ingest local up --{name}-port {port}`; a pipeline file "
                     "that names the old port has to be changed.",

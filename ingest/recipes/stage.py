@@ -22,6 +22,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_query import FlowQuery
 from ingest.job import spark_session
+from ingest.kafka.broker import Silent
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.local import terminated
@@ -136,7 +137,8 @@ class Stage:
 
 def empty_topic(broker: str, name: str) -> None:
     """A topic of one partition, with nothing in it: what an earlier run has left goes."""
-    admin = AdminClient({"bootstrap.servers": broker})
+    settings: dict[str, Any] = {"bootstrap.servers": broker, "logger": Silent()}
+    admin = AdminClient(settings)
     try:
         admin.delete_topics([name])[name].result(30)
     except KafkaException as failure:
