@@ -18,19 +18,21 @@ WANTED = Artefact("org.example", "thing", "1", "0" * 64, 100)
 def cache(tmp_path, monkeypatch):
     """An empty one; the resolver is a program that brings nothing, and ends when it is told to."""
     java = tmp_path / "java"
-    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    java.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     java.chmod(0o755)
     monkeypatch.setenv("INGEST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(artefacts, "java_binary", lambda: str(java))
-    monkeypatch.setattr(artefacts, "_NOTHING_COMES", 0.5)
+    monkeypatch.setattr(artefacts, "_NOTHING_COMES", 2.0)
     return tmp_path / "cache"
 
 
-def test_a_download_that_brings_nothing_ends_with_a_sentence_and_is_not_left_behind(cache):
+def test_a_download_that_brings_nothing_ends_with_a_sentence_and_is_not_left_behind(
+    cache, tmp_path
+):
     with pytest.raises(IngestError, match=r"fetched from Maven Central \(nothing came") as ended:
         artefacts.have([WANTED])
     assert ended.value.code == "E-ARTEFACT-ABSENT"
-    assert not [one for one in psutil.Process().children() if one.name() == "sleep"]
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
     assert [one.name for one in cache.iterdir()] == ["fetch.lock"]
 
 
