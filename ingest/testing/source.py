@@ -40,7 +40,6 @@ class Source:
         self._at = Position(0, 1, 4)
         self._transaction = 0
         self._readings = 0
-        self._in_transaction = False
         self._kept: _Kept | None = None
         """Of the transaction that is open; None while none is."""
 
