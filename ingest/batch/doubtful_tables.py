@@ -57,6 +57,12 @@ class Retaking:
             **position_ties.doubts(read.ties, events),
         }
 
+    def is_wiped(self, table: TableId) -> bool:
+        """Whether a TRUNCATE takes the rows of a table without a key."""
+        target = self.pipeline.target(table, keyed=False)
+        ignored = "truncate" in self.pipeline.rules(table).ignores
+        return not ignored and target.truncated(Position(0, 0, 0)) is not None
+
     def outcome(self, request: Request, newest: Entry) -> Outcome | None:
         """What has come of taking a table again; None until all of it is in Kafka, or nothing of it will be."""
         gone = self.requests.is_gone(request)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest.batch.record_reader import Reading, ReadRequest
@@ -101,10 +102,19 @@ def has_changed(read: Reading, attempt: Attempt, until: Position) -> bool:
     return not read.fresh.filter(dedup.streamed() & between).isEmpty()
 
 
+def is_read_twice(read: Reading, attempt: Attempt) -> bool:
+    """Whether two readings of a table have one name, as they began within a second of one run: their rows cannot be told apart."""
+    return _last_rows(read, attempt).limit(2).count() > 1
+
+
 def _has_last_row(read: Reading, attempt: Attempt) -> bool:
+    return not _last_rows(read, attempt).isEmpty()
+
+
+def _last_rows(read: Reading, attempt: Attempt) -> DataFrame:
     assert read.fresh is not None
     last = F.col("snapshot").isin(*_LAST)
-    return not read.fresh.filter((F.col("reading") == attempt.run) & last).isEmpty()
+    return read.fresh.filter((F.col("reading") == attempt.run) & last)
 
 
 class Shows(Protocol):
@@ -122,14 +132,16 @@ class Hidden:
     definitions: Definitions
     awaited: Awaited
     requests: Requests
+    wiped: Callable[[TableId], bool]
+    """Whether a TRUNCATE takes the rows of a table: a policy may ignore it, and a target keep them."""
     _heard: dict[str, Position] = field(default_factory=dict)
     """By table that was asked for: what was known to be streamed when the connector was first known to have read it."""
     _certain: set[str] = field(default_factory=set)
     """Tables of which all was in Kafka when it was noted where their topic ends."""
     _tried: dict[str, object] = field(default_factory=dict)
     """By table: what was known when all that waits was last looked at, and not whole."""
-    _exact: dict[str, Position] = field(default_factory=dict)
-    """By table: the place of a snapshot that was asked for and is shown, and holds no change that came behind it."""
+    _exact: dict[str, str] = field(default_factory=dict)
+    """By table: the reading that was asked for and is shown, and holds no change that came behind it."""
     _doubts: dict[str, int] = field(default_factory=dict)
     """By table: how often it was changed while it was read."""
     _again_at: dict[str, tuple[float, Position]] = field(default_factory=dict)
@@ -198,7 +210,7 @@ class Hidden:
                 return False
             if until is None or not self._is_changed(read, table, until):
                 if until is not None and (attempt := read.facts[table].attempt):
-                    self._exact[str(table)] = attempt.position
+                    self._exact[str(table)] = attempt.run
                 self._doubts.pop(str(table), None)
                 return True
             self._doubt(str(table), until)
@@ -211,9 +223,15 @@ class Hidden:
         attempt = facts.attempt
         if attempt is None or self._is_of_the_connector(table, attempt.position):
             return False
-        if facts.wiped and any(place > attempt.position for place in facts.truncates):
+        wiped = any(place > attempt.position for place in facts.truncates)
+        if wiped and self.wiped(table):
             return False  # none of its rows stays
-        return has_changed(read, attempt, until)
+        return is_read_twice(read, attempt) or has_changed(read, attempt, until)
+
+    def doubt(self, request: Request, newest: Entry) -> None:
+        """Have its table read again, of which the rows are applied already (:meth:`is_doubtful`)."""
+        if request.table not in self._again_at:
+            self._doubt(request.table, newest.tables[request.table].position or request.below)
 
     def _doubt(self, name: str, until: Position) -> None:
         """At once the first time; each further reading, during which nothing is streamed, after twice the pause."""
@@ -250,19 +268,17 @@ class Hidden:
         its rows: whether they hold these changes already nobody knows. ``request``: whose rows are applied.
         """
         state = newest.tables.get(request.table)
-        if (
-            not self._has_moment(request)
-            or state is None
-            or state.floor is None
-            or state.position is None
-            or state.hidden
-        ):
+        if not self._has_moment(request) or state is None or state.floor is None or state.hidden:
             return False
         table = TableId.parse(request.table)
         version = self.definitions.known().at(table, state.floor)
         if version is None or version.key or self._is_of_the_connector(table, state.floor):
             return False
-        return state.position > state.floor and self._exact.get(request.table) != state.floor
+        # Not by the place of all its changes: of the rows of one reading some may stand behind the others.
+        topic = self.requests.pipeline.topic(table)
+        marks = [mark.position for place, mark in newest.high_water.items() if place[0] == topic]
+        changed = any(mark is not None and mark > state.floor for mark in marks)
+        return changed and self._exact.get(request.table) != state.run
 
     def _is_certain(self, name: str, streamed: Position | None, asked: Sequence[Asked]) -> bool:
         """Of one that was asked for the connector says that it has read it as soon as the rows are in its own queue, and

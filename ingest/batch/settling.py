@@ -81,7 +81,7 @@ class Settling:
         self._again = again
         self._second_look = second_look
         self._later = later
-        self._hidden = Hidden(spine, definitions, awaited, requests)
+        self._hidden = Hidden(spine, definitions, awaited, requests, again.is_wiped)
 
     def look(self, streaming: Position | None) -> None:
         """Do what has become due. ``streaming``: the newest position that the connector is known to have streamed; a
@@ -140,6 +140,8 @@ class Settling:
             gap = Gap(str(table), *place, at, at, why, number, position=known)
             self._spine.rewind(replace(entry, gaps=(*entry.gaps, gap)))
             self._requests.say(f"{table}: {why}; it is read again")
+        if tables:  # of one that nobody has asked for nothing else would ask, until the next batch
+            self.ask_again(self._newest.gaps)
 
     def _follow_ddl(self, newest: Entry, streamed: Position, requests: Sequence[Request]) -> None:
         catalog, barriers = self._definitions.governed(newest)
@@ -170,9 +172,8 @@ class Settling:
         if waits and not (self._is_applied(read) and self._is_applied(outcome.cleanup)):
             return False
         if not outcome.void and self._hidden.is_doubtful(request, self._newest):
-            table = TableId.parse(request.table)
-            self._read_again({table: self._newest.tables[request.table].position or request.below})
-            return False  # void from here on
+            self._hidden.doubt(request, self._newest)
+            return False
         if outcome.void:
             self._forget_rows_of(request)
         elif request.table not in self._newest.tables:

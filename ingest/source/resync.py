@@ -366,7 +366,9 @@ class Requests:
             elif said.get("type") == "IN_PROGRESS":
                 self._read_at[more.get("current_collection_in_progress", "")] = offset
             elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
-                self._scanned[more.get("scanned_collection", "")] = (offset, empty)
+                table = more.get("scanned_collection", "")
+                # As of when it began: what was asked for meanwhile is read behind it.
+                self._scanned[table] = (self._read_at.get(table, offset), empty)
             return
         if said.get("aggregate_type") != "Incremental Snapshot":
             return

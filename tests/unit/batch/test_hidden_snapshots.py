@@ -74,11 +74,14 @@ class Shown:
             is_complete=lambda _: self.said["complete"],
             was_empty=lambda _: self.said["empty"],
             moments=SimpleNamespace(upper=lambda _: self.upper),
+            pipeline=SimpleNamespace(topic=lambda table: f"p.{table}"),
         )
         known = SimpleNamespace(snapshots=lambda _: self.own)
         definitions = SimpleNamespace(known=lambda: known)
         self.own = []
-        self.hidden = Hidden(self, definitions, Awaited(lambda _: {PLACE: self.end}), requests)
+        self.truncates, self.wiped, self.twice = (), True, False
+        ends = Awaited(lambda _: {PLACE: self.end})
+        self.hidden = Hidden(self, definitions, ends, requests, lambda _: self.wiped)
         self.newest = entry(
             offsets={PLACE: (9, 20)},
             high_water={PLACE: HighWater(9)},
@@ -86,13 +89,19 @@ class Shown:
         )
 
     def show(self, table, since, is_whole):
-        facts = TableFacts(T, 3, AT, AT, {}, None, (), frozenset(), Attempt("run", AT))
+        attempt = Attempt("run@7", AT)
+        facts = TableFacts(T, 3, AT, AT, {}, None, self.truncates, frozenset(), attempt)
         fresh = SimpleNamespace(
             filter=lambda _: SimpleNamespace(isEmpty=lambda: not self.has_last_row)
         )
         self.looks.append(since)
         return is_whole(
-            SimpleNamespace(facts={table: facts}, fresh=fresh, changed=lambda: self.changed)
+            SimpleNamespace(
+                facts={table: facts},
+                fresh=fresh,
+                changed=lambda: self.changed,
+                twice=lambda: self.twice,
+            )
         )
 
     def look(self, streamed=AT, *kinds):
@@ -115,6 +124,7 @@ def last_row(monkeypatch):
     monkeypatch.setattr(
         "ingest.batch.hidden_snapshots.has_changed", lambda read, *_: read.changed()
     )
+    monkeypatch.setattr("ingest.batch.hidden_snapshots.is_read_twice", lambda read, _: read.twice())
 
 
 @pytest.mark.usefixtures("last_row")
@@ -169,19 +179,61 @@ def test_one_that_was_changed_while_it_was_read_is_not_shown_but_read_again_afte
     assert job.hidden.to_ask_again() == {}
 
 
+@pytest.mark.usefixtures("last_row")
+@pytest.mark.parametrize("wiped", [True, False])
+def test_a_truncate_that_takes_its_rows_takes_the_doubt_with_them(wiped):
+    """Where a policy ignores it, or the target keeps rows, they stay; and so does what came both ways."""
+    job = Shown()
+    job.upper, job.changed, job.has_last_row = LATER, True, True
+    job.truncates, job.wiped = (LATER,), wiped
+    assert job.look(AT, "BLOCKING") == 1
+    assert bool(job.hidden.to_ask_again()) is not wiped
+
+
+@pytest.mark.usefixtures("last_row")
+def test_one_that_was_read_twice_within_a_second_is_read_again():
+    job = Shown()
+    job.has_last_row = job.twice = True
+    assert job.look(AT, "BLOCKING") == 1
+    assert job.hidden.to_ask_again() == {T: AT}
+
+
+@pytest.mark.usefixtures("last_row")
+def test_what_is_shown_is_beyond_doubt_behind_a_truncate_too():
+    job = Shown()
+    job.has_last_row = True
+    assert job.look(AT, "BLOCKING") == 1
+    table = SimpleNamespace(at=lambda *_: SimpleNamespace(key=()), snapshots=lambda _: ())
+    job.hidden.definitions = SimpleNamespace(known=lambda: table)
+    request = SimpleNamespace(id="a", table="d.t", kind="BLOCKING", after=3, below=AT)
+    more = {"floor": LATER, "position": LATER}  # the truncate's place
+    mark = {PLACE: HighWater(20, Position(0, 3, 950))}
+    for run, doubtful in (("run@7", False), ("run@8", True)):
+        state = TableState("/l/d/t", 3, run=run, **more)
+        now = entry(tables={"d.t": state}, high_water=mark)
+        assert job.hidden.is_doubtful(request, now) is doubtful, "another reading is another matter"
+    for _ in range(2):
+        job.hidden.doubt(request, now)
+    assert job.hidden.to_ask_again() == {T: LATER}
+    job.hidden.doubt(request, now)
+    assert job.hidden.to_ask_again() == {}, "the second time not at once"
+
+
 @pytest.mark.parametrize(
-    ("more", "doubtful"),
+    ("more", "mark", "doubtful"),
     [
-        ({}, True),
-        ({"position": AT}, False),  # nothing came behind its rows
-        ({"floor": None}, False),
-        ({"hidden": AT}, False),  # it is looked at before it is shown
+        ({}, LATER, True),
+        ({}, AT, False),  # nothing came behind its rows
+        ({"position": LATER}, None, False),  # but rows of the same reading
+        ({"floor": None}, LATER, False),
+        ({"hidden": AT}, LATER, False),  # it is looked at before it is shown
     ],
 )
 def test_first_rows_of_a_table_without_a_key_are_doubtful_where_changes_came_behind_them(
-    more, doubtful
+    more, mark, doubtful
 ):
-    job, state = Shown(), TableState("/l/d/t", 3, **{"floor": AT, "position": LATER, **more})
+    job, state = Shown(), TableState("/l/d/t", 3, **{"floor": AT, "position": AT, **more})
+    now = entry(tables={"d.t": state}, high_water={PLACE: HighWater(20, mark)})
 
     def declared(own=(), *key):
         table = SimpleNamespace(at=lambda *_: SimpleNamespace(key=key), snapshots=lambda _: own)
@@ -189,11 +241,11 @@ def test_first_rows_of_a_table_without_a_key_are_doubtful_where_changes_came_beh
 
     declared()
     request = SimpleNamespace(id="a", table="d.t", kind="BLOCKING", after=3)
-    assert job.hidden.is_doubtful(request, entry(tables={"d.t": state})) is doubtful
+    assert job.hidden.is_doubtful(request, now) is doubtful
     declared((), "id")
-    assert not job.hidden.is_doubtful(request, entry(tables={"d.t": state}))
+    assert not job.hidden.is_doubtful(request, now)
     declared([AT])
-    assert not job.hidden.is_doubtful(request, entry(tables={"d.t": state})), "the connector's own"
+    assert not job.hidden.is_doubtful(request, now), "the connector's own"
 
 
 def test_an_incremental_request_says_nothing_of_it_and_one_that_is_not_done_keeps_it_hidden():

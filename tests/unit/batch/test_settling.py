@@ -331,3 +331,13 @@ def test_a_table_that_joins_before_the_first_batch_makes_the_manifest_s_first_ro
     lake.settling.look(BELOW)
     assert lake.newest.batch_id == 1
     assert lake.later.open == ["d.t"]
+
+
+def test_a_table_that_waits_for_nobody_is_asked_for_at_once(tmp_path):
+    """On a quiet server no batch comes that would."""
+    state = replace(TABLE, position=BELOW, floor=BELOW, run="one@7", hidden=READ)
+    lake = Lake(tmp_path, entry(tables={"d.t": state}), catalog(CREATE))
+    lake.settling.look(READ)
+    lake.settling.look(READ)
+    assert lake.open_gaps == [reasons.CHANGED_WHILE_READ.says]
+    assert lake.requests.asked == ["d.t"]

@@ -449,3 +449,25 @@ def test_the_moment_of_a_reading_is_that_of_the_newest_one(wire):
     wire.look()
     first, second = (told["resync-c"] for told in heard)
     assert first < second
+
+
+def begun(table):
+    found = said("IN_PROGRESS", "x", by=INITIAL)
+    found["additional_data"] = {"current_collection_in_progress": table}
+    return found
+
+
+def test_a_reading_that_had_begun_before_it_was_asked_for_is_another_one_s(wire):
+    """What Kafka lost in between may be rows of it, and the gap would be closed by them."""
+    for one in wire.open():
+        wire.done(one)
+    blocking_one(wire, heard=2)
+    ends = said("TABLE_SCAN_COMPLETED", "x", "d.c", by=INITIAL)
+    wire.notifications = [said("STARTED", "x", by=INITIAL), begun("d.c"), ends]
+    wire.look()
+    wire.look()
+    assert complete(wire) == []
+    wire.notifications = [said("STARTED", "x", by=INITIAL), begun("d.c"), ends]
+    wire.look()
+    wire.look()
+    assert complete(wire) == ["d.c"]
