@@ -5,7 +5,10 @@ MySQL 8.0 has no type that is not known; a column that is named as ours takes th
 
 import json
 
+import pytest
 
+
+@pytest.mark.long  # without the chain: tests/spark/batch/test_set_aside.py, tests/unit/schema/test_set_aside.py
 def test_they_are_named_the_others_go_on_and_both_remedies_help(cli, mysql):
     mysql.database("aside")
     mysql.sql(
