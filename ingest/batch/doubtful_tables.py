@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingest.batch.record_reader import Reading
+from ingest.batch.table_definitions import InForce
+from ingest.changes import restarted_snapshots
 from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
-from ingest.model import position_ties
+from ingest.model import position_ties, reasons
 from ingest.model.gap import Gap
 from ingest.model.manifest import Entry
 from ingest.model.position import Position
@@ -18,6 +20,8 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.set_aside import Spans
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
+
+_UNCERTAIN = reasons.UNCERTAIN_READING.says
 
 
 @dataclass(frozen=True)
@@ -39,23 +43,35 @@ class Retaking:
     requests: Requests
     binlog: Binlog
 
-    def doubts(self, read: Reading, aside: Spans, previous: Entry | None) -> dict[TableId, Doubt]:
-        """Tables that a batch leaves a gap in: by what MySQL says of changes at one place, by another server's, and
-        by what cannot be read.
+    def doubts(self, read: Reading, seen: InForce, previous: Entry | None) -> dict[TableId, Doubt]:
+        """Tables that a batch leaves a gap in: by what MySQL says of changes at one place, by another server's,
+        by what cannot be read, and by readings that cannot be told to be whole.
         """
         events = self.binlog.events({tie.position for tie in read.ties})
         gaps = previous.gaps if previous else ()
         known = {gap.table for gap in gaps if gap.is_open and not gap.by_hand}
         unread = {
-            table: Doubt(aside[table][-1].why, position)
+            table: Doubt(seen.aside[table][-1].why, position)
             for table, position in read.counts.unreadable.items()
             if str(table) not in known and captured([table], self.pipeline.source.tables)
         }
         return {
             **unread,
+            **{t: Doubt(_UNCERTAIN, at) for t, at in self._uncertain(read, seen).items()},
             **position_ties.torn(read.counts.torn),
             **position_ties.doubts(read.ties, events),
         }
+
+    def _uncertain(self, read: Reading, seen: InForce) -> dict[TableId, Position]:
+        """By table, its newest place. What comes out of quarantine may be of a reading that a TRUNCATE has followed since."""
+        found = {} if seen.note.replay else dict(read.counts.strays)
+        for table, facts in read.facts.items():
+            if (attempt := facts.attempt) is None:
+                continue
+            twice = attempt.twice and not facts.keys  # with a key the later state of a row wins
+            if twice or restarted_snapshots.is_uncertain(attempt, seen.catalog, table):
+                found[table] = facts.high
+        return found
 
     def is_wiped(self, table: TableId) -> bool:
         """Whether a TRUNCATE takes the rows of a table without a key."""

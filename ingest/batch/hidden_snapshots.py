@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ingest.batch.record_reader import Reading, ReadRequest
@@ -102,19 +101,10 @@ def has_changed(read: Reading, attempt: Attempt, until: Position) -> bool:
     return not read.fresh.filter(dedup.streamed() & between).isEmpty()
 
 
-def is_read_twice(read: Reading, attempt: Attempt) -> bool:
-    """Whether two readings of a table have one name, as they began within a second of one run: their rows cannot be told apart."""
-    return _last_rows(read, attempt).limit(2).count() > 1
-
-
 def _has_last_row(read: Reading, attempt: Attempt) -> bool:
-    return not _last_rows(read, attempt).isEmpty()
-
-
-def _last_rows(read: Reading, attempt: Attempt) -> DataFrame:
     assert read.fresh is not None
     last = F.col("snapshot").isin(*_LAST)
-    return read.fresh.filter((F.col("reading") == attempt.run) & last)
+    return not read.fresh.filter((F.col("reading") == attempt.run) & last).isEmpty()
 
 
 class Shows(Protocol):
@@ -226,7 +216,8 @@ class Hidden:
         wiped = any(place > attempt.position for place in facts.truncates)
         if wiped and self.wiped(table):
             return False  # none of its rows stays
-        return is_read_twice(read, attempt) or has_changed(read, attempt, until)
+        uncertain = restarted_snapshots.is_uncertain(attempt, self.definitions.known(), table)
+        return attempt.twice or uncertain or has_changed(read, attempt, until)
 
     def doubt(self, request: Request, newest: Entry) -> None:
         """Have its table read again, of which the rows are applied already (:meth:`is_doubtful`)."""

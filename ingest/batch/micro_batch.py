@@ -205,7 +205,7 @@ class Batches:
         facts = ddl_policy.ruled({**without, **found}, self.pipeline.rules)
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
-        doubts = self._again.doubts(read, seen.aside, self.newest)
+        doubts = self._again.doubts(read, seen, self.newest)
         tables = self._cutter.prepare(read, facts, seen, self.newest)
         return Decided(facts, tables, doubts)
 

@@ -19,7 +19,10 @@ from ingest.model.manifest import Entry, HighWater, Place
 from ingest.model.position import Position
 from ingest.model.position_ties import Tie
 from ingest.model.topics import TableId
-from ingest.schema.steps import TableFacts
+from ingest.schema.steps import READ_AT, TableFacts
+
+_LAST = ("last", "last_in_data_collection")
+"""What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Counts:
     """
     unreadable: Mapping[TableId, Position] = field(default_factory=dict)
     """The newest place of changes that were set aside, as nothing in the lake could hold them, by table."""
+    strays: Mapping[TableId, Position] = field(default_factory=dict)
+    """The newest place of rows that stand before the floor that their own reading has set, by table."""
     remembered: int = 0
     """Of those that were passed over: how many Spark's state knew."""
     bytes: int = 0
@@ -51,6 +56,7 @@ class Counts:
             {**self.waiting, **other.waiting},
             {**self.torn, **other.torn},
             {**self.unreadable, **other.unreadable},
+            {**self.strays, **other.strays},
             self.remembered + other.remembered,
             self.bytes + other.bytes,
         )
@@ -77,7 +83,12 @@ def marked(
         for name, state in (previous.tables if previous else {}).items()
         if state.floor
     }
-    return dedup.marked(changes, here, floors, newest_restart(epochs))
+    readings = {
+        TableId.parse(name): state.run
+        for name, state in (previous.tables if previous else {}).items()
+        if READ_AT in state.run
+    }
+    return dedup.marked(changes, here, floors, newest_restart(epochs), readings)
 
 
 def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
@@ -102,6 +113,7 @@ def gather(changes: DataFrame) -> tuple[dict[TableId, TableFacts], Counts]:
         },
         torn=_newest(found, "torn"),
         unreadable=_newest(found, "unreadable"),
+        strays=_newest(found, "stray"),
         bytes=sum(row["held"] or 0 for row in found),
     )
     return TableFacts.combine(row for row in numbered if row["changes"]), counts
@@ -124,7 +136,8 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """Of the newest reading that has rows of a partition: which, and the lowest and the highest place that they have."""
     run = row["newest_reading"]
     places = sorted((one["pos"] for one in row["readings"] if one["run"] == run), key=_order)
-    return {"run": run, "pos": places[0], "high": places[-1]} if places else None
+    ends = sum(one["reading"] == run for one in row["ends"])
+    return {"run": run, "pos": places[0], "high": places[-1], "ends": ends} if places else None
 
 
 def _order(place: Mapping[str, Any]) -> Position:
@@ -242,8 +255,12 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.collect_set(F.when(fresh & (F.col("op") == "t"), truncate)).alias("truncates"),
         F.collect_set(F.when(fresh, F.json_object_keys("key_json"))).alias("keys"),
         F.max_by("reading", F.when(snapshot_row, F.col("offset"))).alias("newest_reading"),
-        # A place or two of each reading.
+        # A place or two of each reading, and its last row.
         F.collect_set(attempt).alias("readings"),
+        F.collect_set(
+            F.when(snapshot_row & F.col("snapshot").isin(*_LAST), F.struct("reading", "offset"))
+        ).alias("ends"),
+        F.max(F.when(F.col("stray"), F.col("position"))).alias("stray"),
         F.min(F.when(reread, F.col("position"))).alias("reread"),
     )
 

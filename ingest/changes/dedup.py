@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -48,12 +49,14 @@ def marked(
     high_water: HighWaters,
     floors: Mapping[TableId, Position],
     restart: int = 0,
+    readings: Mapping[TableId, str] = MappingProxyType({}),
 ) -> DataFrame:
     """Adds ``passed_over string`` (see :data:`RESENT`, :data:`OBSOLETE`, or null) and ``regressed
     boolean``: a streamed change that its position calls re-sent and its GTID calls new, so some log
     was replaced by another without our knowing; and ``torn boolean``: another server sends it, and it is of
     the very transaction that was applied last, perhaps in part, or of another tag of that server's, of
-    which the mark says nothing.
+    which the mark says nothing; and ``stray boolean``: a row of the very reading that its table's state names (``readings``)
+    stands before the floor.
 
     Deterministic for a given batch: the high-water marks and floors are those of the manifest
     *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
@@ -79,7 +82,9 @@ def marked(
     obsolete = _holds(F.col("position") < _of_table(floors))
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
-    return changes.withColumns({"passed_over": reason, "regressed": regressed, "torn": torn})
+    own = _holds(F.col("reading") == _of_tables(readings, "string"))
+    said = {"passed_over": reason, "regressed": regressed, "torn": torn}
+    return changes.withColumns({**said, "stray": own & obsolete & ~resent})
 
 
 def transaction() -> tuple[Column, Column]:
@@ -116,8 +121,13 @@ def of_place(high_water: HighWaters) -> Column:
 
 def _of_table(floors: Mapping[TableId, Position]) -> Column:
     """The position of a change's table; null without one."""
-    places = {f"{t.database}\x00{t.name}": position.as_dict() for t, position in floors.items()}
-    return _literal(places, SQL_TYPE)[F.concat_ws("\x00", "database", "table")]
+    return _of_tables({t: position.as_dict() for t, position in floors.items()}, SQL_TYPE)
+
+
+def _of_tables(said: Mapping[TableId, object], type_: str) -> Column:
+    """What is said of a change's table; null where nothing is."""
+    values = {f"{t.database}\x00{t.name}": one for t, one in said.items()}
+    return _literal(values, type_)[F.concat_ws("\x00", "database", "table")]
 
 
 def _literal(values: Mapping[str, object], type_: str) -> Column:

@@ -41,6 +41,15 @@ def begins_again(facts: TableFacts, state: TableState | None) -> Attempt | None:
     return attempt
 
 
+def is_uncertain(attempt: Attempt, catalog: Catalog, table: TableId) -> bool:
+    """Whether some of its rows stand before a definition of the table that others stand behind. A blocking snapshot writes it
+    before all rows; but an event that comes meanwhile may move their place back: that of a heartbeat of the log is its end less 36
+    bytes, that of a commit its end less 31. Rows before it would be taken for those of the table before.
+    """
+    highest = attempt.highest
+    return highest is not None and bool(catalog.between(table, attempt.position, highest))
+
+
 def awaited(catalog: Catalog, states: Mapping[str, TableState]) -> list[Cleanup]:
     """Newest snapshots that are not settled yet, for tables that hold anything."""
     found = []

@@ -107,8 +107,12 @@ LOG_GONE = Reason(
 CHANGED_WHILE_READ = Reason(
     "without a key, and changed in the moment in which it was read: which of these changes its rows hold already is not certain",
     _DOUBTFUL,
-    "nothing where nobody writes to it for some seconds now and then; else stop who writes to it for a moment, or `ingest resync "
-    "FILE --all`, which reads all tables as of one certain place",
+    "nothing where nobody writes to it for some seconds now and then; else stop who writes to it for a moment, or `ingest resync FILE --all`, which reads all tables as of one certain place",
+    voids=True,
+)
+UNCERTAIN_READING = Reason(
+    "rows of one reading stand before its definition and behind it, or two readings began within a second: which rows are whole is not certain",
+    _DOUBTFUL,
     voids=True,
 )
 MICROSECONDS = Reason(
@@ -139,8 +143,7 @@ DROPPED = Reason(
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
     *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, CHANGED_WHILE_READ),
-    MICROSECONDS,
-    *(LABELS_AS_NULL, JOINED, FIRST_ROWS, DROPPED),
+    *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, FIRST_ROWS, DROPPED),
 )
 
 

@@ -50,13 +50,16 @@ class Attempt:
     position: Position
     highest: Position | None = None
     """The highest place of its rows, where they have several."""
+    twice: bool = False
+    """Two readings have this name: a run began to read the table twice within a second."""
 
     def with_more(self, other: Attempt) -> Attempt:
         """Of two parts of one reading."""
         places = [one.position for one in (self, other)]
         highest = max(one.highest or one.position for one in (self, other))
         lowest = min(places)
-        return Attempt(self.run, lowest, None if highest == lowest else highest)
+        twice = self.twice or other.twice
+        return Attempt(self.run, lowest, None if highest == lowest else highest, twice)
 
     def is_of(self, run: str, floor: Position) -> bool:
         """Whether it is a part of the one that a table's state names. Earlier versions noted the connector's run alone, which
@@ -170,11 +173,14 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
 
 
 def _newest_attempt(parts: Iterable[Mapping[str, Any]]) -> Attempt | None:
-    """Of all partitions of a topic. Parts: ``run``, and the places that its rows have, ``pos`` the lowest, ``high`` the highest."""
+    """Of all partitions of a topic. Parts: ``run``; the places that its rows have, ``pos`` the lowest, ``high`` the highest; ``ends``: how many
+    rows call themselves the last.
+    """
     found = dict[str, Attempt]()
     for part in parts:
         pos, high = (Position.from_mapping(part[name]) for name in ("pos", "high"))
-        one = Attempt(part["run"] or "", pos, high if high != pos else None)
+        twice = part.get("ends", 0) > 1
+        one = Attempt(part["run"] or "", pos, high if high != pos else None, twice)
         found[one.run] = found[one.run].with_more(one) if one.run in found else one
     return max(found.values(), key=lambda one: one.highest or one.position, default=None)
 
@@ -309,6 +315,12 @@ def without_void(found: list[Step]) -> list[Step]:
 
 def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> SchemaVersion:
     known = [v for v in catalog.between(facts.table, None, position) if v.kind != "DROP"]
+    if not known and facts.attempt and facts.attempt.highest:
+        # Rows of a reading that stand before its own definition (``restarted_snapshots.is_uncertain``): the table is taken again.
+        known = [
+            v for v in catalog.between(facts.table, position, facts.attempt.highest) if v.columns
+        ]
+        known = known[:1]
     if not known:
         raise IngestError(
             "E-SCHEMA-UNKNOWN",

@@ -22,11 +22,12 @@ from ingest.model.location import within_reach
 from ingest.model.names import manifest_path, upgrade_path
 from ingest.schema.delta_types import fields_json
 
-LABELS, FORMAT = 3, 5
+LABELS, FORMAT = 3, 6
 """2: contents and statistics are put right; 3 (``LABELS``): labels that a snapshot has read as NULL, too; 4: a row of the manifest may
 hold only what differs from the one before (``part_rows``), which the versions before would take for all there is. A lake of 3 is
 one of 4 of which all rows are whole. 5: a snapshot of a table may wait in Kafka (``TableState.hidden``), behind which the versions before
-would read on as if it was applied; and a batch may be one that takes such a one in (``Note.whole``). In a lake of 4 none waits.
+would read on as if it was applied; and a batch may be one that takes such a one in (``Note.whole``). In a lake of 4 none waits. 6: a table's
+state names the reading that its rows are of (``steps.reading``), which to the versions before is another run's; that of a lake of 5 names the run.
 """
 
 _NOTE = "done.json"

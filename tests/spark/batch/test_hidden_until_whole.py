@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from ingest.batch import micro_batch, side_by_side, table_applier
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model import reasons
+from ingest.source.resync import Requests
 from ingest.testing.debezium import compact
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
@@ -77,9 +79,9 @@ class Retaken:
             self.bag.insert(a=a, b=b)
         self.source.log = log
 
-    def snapshot(self, upto=None, moved_at=None):
+    def snapshot(self, upto=None, moved_at=None, by=1):
         """The table is read, from its first row up to so many; None: all of them. ``moved_at``: an event of the log comes while
-        it is read, so that the rows from there on have the place of that one.
+        it is read, so that the rows from there on have the place of that one, which is so much further on.
         """
         before = len(self.source.log)
         self.bag.snapshot()
@@ -87,7 +89,7 @@ class Retaken:
         for number in moved:
             one = self.source.log[number]
             said = json.loads(one.value)
-            said["source"]["pos"] += 1
+            said["source"]["pos"] += by
             self.source.log[number] = replace(one, value=compact(said))
         if upto is not None:
             del self.source.log[before + 1 + upto :]
@@ -277,6 +279,30 @@ def test_rows_of_one_reading_that_carry_two_places_are_all_there(spark, tmp_path
     assert job.now() == job.held
     assert job.state.hidden is None
     job.check()
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_first_rows_whose_place_moves_back_are_never_lost_without_a_word(
+    spark, tmp_path, monkeypatch, batches
+):
+    """That of a heartbeat of the log lies before that of the commit that it comes behind, and so before the table's definition."""
+    asked = []
+    monkeypatch.setattr(Requests, "ask", lambda _, tables, **__: asked.extend(tables))
+    job = Retaken(spark, tmp_path)
+    more = job.source.table("d.more", {"a": "INT"}, rows=[{"a": n} for n in range(6)])
+    begin = next(n for n, one in enumerate(job.source.log) if one.topic == more.topic)
+    for number in range(begin + 3, begin + 6):
+        one = job.source.log[number]
+        said = json.loads(one.value)
+        said["source"]["pos"] -= 5
+        job.source.log[number] = replace(one, value=compact(said))
+    job.follow(batches)
+    newest = job.lake.batches.newest
+    rows = queried(DeltaTable(job.lake.path / "d" / "more"), "SELECT a FROM rows")
+    said = {gap.reason for gap in newest.gaps if gap.is_open and gap.table == "d.more"}
+    assert batches == 1 or len(rows) < 6, "those that come behind a batch of the others"
+    assert said == {reasons.UNCERTAIN_READING.says}
+    assert set(asked) == {"d.more"}
 
 
 def test_what_comes_behind_it_is_applied_in_order_a_truncate_and_a_ddl_too(spark, tmp_path):

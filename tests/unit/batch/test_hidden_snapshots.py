@@ -76,10 +76,12 @@ class Shown:
             moments=SimpleNamespace(upper=lambda _: self.upper),
             pipeline=SimpleNamespace(topic=lambda table: f"p.{table}"),
         )
-        known = SimpleNamespace(snapshots=lambda _: self.own)
+        known = SimpleNamespace(
+            snapshots=lambda _: self.own, between=lambda _, low, high: ["a definition"]
+        )
         definitions = SimpleNamespace(known=lambda: known)
         self.own = []
-        self.truncates, self.wiped, self.twice = (), True, False
+        self.truncates, self.wiped, self.twice, self.highest = (), True, False, None
         ends = Awaited(lambda _: {PLACE: self.end})
         self.hidden = Hidden(self, definitions, ends, requests, lambda _: self.wiped)
         self.newest = entry(
@@ -89,7 +91,7 @@ class Shown:
         )
 
     def show(self, table, since, is_whole):
-        attempt = Attempt("run@7", AT)
+        attempt = Attempt("run@7", AT, self.highest, twice=self.twice)
         facts = TableFacts(T, 3, AT, AT, {}, None, self.truncates, frozenset(), attempt)
         fresh = SimpleNamespace(
             filter=lambda _: SimpleNamespace(isEmpty=lambda: not self.has_last_row)
@@ -100,7 +102,6 @@ class Shown:
                 facts={table: facts},
                 fresh=fresh,
                 changed=lambda: self.changed,
-                twice=lambda: self.twice,
             )
         )
 
@@ -124,7 +125,6 @@ def last_row(monkeypatch):
     monkeypatch.setattr(
         "ingest.batch.hidden_snapshots.has_changed", lambda read, *_: read.changed()
     )
-    monkeypatch.setattr("ingest.batch.hidden_snapshots.is_read_twice", lambda read, _: read.twice())
 
 
 @pytest.mark.usefixtures("last_row")
@@ -194,6 +194,14 @@ def test_a_truncate_that_takes_its_rows_takes_the_doubt_with_them(wiped):
 def test_one_that_was_read_twice_within_a_second_is_read_again():
     job = Shown()
     job.has_last_row = job.twice = True
+    assert job.look(AT, "BLOCKING") == 1
+    assert job.hidden.to_ask_again() == {T: AT}
+
+
+@pytest.mark.usefixtures("last_row")
+def test_one_of_which_rows_stand_before_its_definition_is_read_again():
+    job = Shown()
+    job.has_last_row, job.highest = True, LATER
     assert job.look(AT, "BLOCKING") == 1
     assert job.hidden.to_ask_again() == {T: AT}
 

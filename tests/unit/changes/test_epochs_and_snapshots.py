@@ -12,6 +12,7 @@ from ingest.changes.restarted_snapshots import (
     begins_again,
     closed,
     is_complete,
+    is_uncertain,
     lost_rows,
     settled,
 )
@@ -191,6 +192,23 @@ def test_the_rest_of_a_reading_that_an_earlier_version_has_begun_is_known_by_its
     )
     assert then["d.t"].run == "one@7"
     assert begins_again(replace(found, attempt=Attempt("one@7", at(200))), STATE) is not None
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "uncertain"),
+    [
+        (Position(0, 1, 200, part=1), None, False),
+        (Position(0, 1, 200, part=1), Position(0, 1, 235, part=1), False),
+        (Position(0, 1, 195, part=1), Position(0, 1, 200, part=1), True),
+    ],
+    ids=["one place", "moved on behind its definition", "moved back before it"],
+)
+def test_rows_that_stand_before_the_definition_of_their_own_reading_are_uncertain(
+    lowest, highest, uncertain
+):
+    read_anew = record(200, "CREATE", [column("id")])
+    attempt = Attempt("one@7", lowest, highest)
+    assert is_uncertain(attempt, catalog(CREATE, read_anew), T) is uncertain
 
 
 def test_a_reading_s_place_is_the_lowest_of_its_rows_over_all_partitions():

@@ -40,6 +40,10 @@ STORED = [
         "without a key, and changed in the moment in which it was read: which of these changes its rows hold already is not "
         "certain"
     ),
+    (
+        "rows of one reading stand before its definition and behind it, or two readings began within a second: which rows are "
+        "whole is not certain"
+    ),
     "rows that differ in microseconds alone were one row to an earlier version of ingest",
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
     "the table joined later: rows of before it did are not in the lake",
