@@ -22,6 +22,7 @@ def lab(stack, tmp_path):
     made.close()
 
 
+@pytest.mark.long  # each reader by itself, in every type: tests/capability/test_filters.py
 def test_mysql_and_each_reader_find_the_same_rows_by_a_filter(lab, tmp_path):
     chance = random.Random(SEED)
     held = [one for one in columns(chance) if one.mysql in by_mysql.SHARED]

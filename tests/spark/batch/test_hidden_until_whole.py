@@ -263,7 +263,7 @@ def test_one_that_found_no_row_empties_the_table_whatever_an_earlier_attempt_had
     job.check()
 
 
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("batches", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_rows_of_one_reading_that_carry_two_places_are_all_there(spark, tmp_path, batches):
     """Debezium gives them the place of the last event of the log; of a quiet log that is its heartbeat."""
     job = Retaken(spark, tmp_path, [(1, "x"), (2, "x"), (3, "x")])

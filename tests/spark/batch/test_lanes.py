@@ -24,7 +24,7 @@ from tests.support.lanes import LANES, each
 SEED = 7
 
 
-@pytest.fixture(params=each(long=["driver, merged by Spark"]))
+@pytest.fixture(params=each(long=["driver, merged by Spark", "tasks, rows to the driver"]))
 def lane(spark, tmp_path, request, monkeypatch):
     settings, name = LANES[request.param]
     if request.param == "tasks, rows that Spark folds":

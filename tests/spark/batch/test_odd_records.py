@@ -18,7 +18,13 @@ LANES = {
 FEW = 4
 
 
-@pytest.fixture(params=LANES.values(), ids=LANES.keys())
+NEARLY = {"tasks": pytest.mark.long}
+"""What rows kept in Spark show as well: the same tasks read them."""
+
+
+@pytest.fixture(
+    params=[pytest.param(one, id=n, marks=NEARLY.get(n, ())) for n, one in LANES.items()]
+)
 def lane(spark, tmp_path, request, monkeypatch):
     monkeypatch.setattr(odd_records, "FEW", FEW)
     settings, name = request.param
