@@ -193,7 +193,7 @@ def test_what_waited_in_a_topic_that_is_gone_hides_nothing_of_the_new_one(logged
         lake.log._records.clear()
         table.insert(id=5, d=date(2020, 1, 1))
         lake.log.add(source.log[-1])
-        lake._followed += 1
+        lake._followed[source] += 1
         lake.start()
         lake.apply(lake.log.ends())
         again(lake, defaults=FROM_KAFKA)

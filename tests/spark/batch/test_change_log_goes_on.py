@@ -283,7 +283,7 @@ def test_a_batch_of_which_nothing_can_be_applied_is_no_gap(logged):
     lake.follow(source)
     table.insert(id=2, v=7)
     bad = replace(source.log[-1], value=source.log[-1].value.replace(b'"v":7', b'"v":"x"'))
-    lake._followed += 1
+    lake._followed[source] += 1
     lake.replay([bad], quarantine=True)
     lake.start()
     table.insert(id=3, v=3)
