@@ -30,6 +30,11 @@ RESENT, OBSOLETE, PAUSED, UNREADABLE = "resent", "obsolete", "paused", "unreadab
 """Why a change is passed over: it was applied before; the newest TRUNCATE, DROP or snapshot of its table
 comes after it; it waits behind a DDL; or its table has a column then that has no place in the lake."""
 
+MOVED_BACK = 64
+"""Bytes by which an event of the log may move the place of a reading's rows back: a heartbeat's is its end less 23 and the file's name, a
+commit's its end less 31. A TRUNCATE, which puts the floor beyond a reading as well, comes behind a GTID's event of 65 bytes and more.
+"""
+
 REMEMBERED = "remembered"
 """It was applied before, and Spark's state is who knows."""
 
@@ -56,7 +61,7 @@ def marked(
     was replaced by another without our knowing; and ``torn boolean``: another server sends it, and it is of
     the very transaction that was applied last, perhaps in part, or of another tag of that server's, of
     which the mark says nothing; and ``stray boolean``: a row of the very reading that its table's state names (``readings``)
-    stands before the floor.
+    stands just before the floor (:data:`MOVED_BACK`).
 
     Deterministic for a given batch: the high-water marks and floors are those of the manifest
     *before* it, so a replay sees the same. ``restart``: the newest epoch whose transaction numbers
@@ -79,10 +84,13 @@ def marked(
     none = F.when(~same_server, F.lit(0))
     is_new = (F.col("offset") >= mark["offset"]) & (number > F.coalesce(came, none))
     regressed = _holds(older & is_new & (F.col("position.epoch") >= restart))
-    obsolete = _holds(F.col("position") < _of_table(floors))
+    floor, here = _of_table(floors), F.col("position")
+    obsolete = _holds(here < floor)
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
     own = _holds(F.col("reading") == _of_tables(readings, "string"))
+    alike = [here[field] == floor[field] for field in ("epoch", "file")]
+    own &= _holds(alike[0] & alike[1] & (floor["pos"] - here["pos"] < MOVED_BACK))
     said = {"passed_over": reason, "regressed": regressed, "torn": torn}
     return changes.withColumns({**said, "stray": own & obsolete & ~resent})
 
