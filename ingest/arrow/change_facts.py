@@ -18,7 +18,6 @@ from ingest.model.manifest import HighWater, Place
 from ingest.model.position import Position
 from ingest.schema import steps
 
-_ENDS: tuple[Literal["min", "max"], ...] = ("min", "max")
 _FIELDS = tuple(field.name for field in POSITION)
 
 
@@ -201,8 +200,11 @@ def _attempt(read: pa.Table) -> dict[str, Any] | None:
     last = _last(read)
     run, read_at = last["run"][0].as_py(), last["ts_us"][0]
     rows = read.filter(pc.equal(read["ts_us"], read_at)) if read_at.is_valid else last
-    low, high = (_place(_extreme(rows, which)) for which in _ENDS)
-    return {"run": steps.reading(run, read_at.as_py()), "pos": low, "high": high}
+    return {
+        "run": steps.reading(run, read_at.as_py()),
+        "pos": _place(_extreme(rows, "min")),
+        "high": _place(_extreme(rows, "max")),
+    }
 
 
 def _both(first: dict[str, Any] | None, then: dict[str, Any] | None) -> dict[str, Any] | None:

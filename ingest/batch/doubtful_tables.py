@@ -21,8 +21,6 @@ from ingest.schema.set_aside import Spans
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
 
-_UNCERTAIN = reasons.UNCERTAIN_READING.says
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -55,9 +53,10 @@ class Retaking:
             for table, position in read.counts.unreadable.items()
             if str(table) not in known and captured([table], self.pipeline.source.tables)
         }
+        why = reasons.UNCERTAIN_READING.says
         return {
             **unread,
-            **{t: Doubt(_UNCERTAIN, at) for t, at in self._uncertain(read, seen).items()},
+            **{table: Doubt(why, at) for table, at in self._uncertain(read, seen).items()},
             **position_ties.torn(read.counts.torn),
             **position_ties.doubts(read.ties, events),
         }

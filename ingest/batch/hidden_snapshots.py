@@ -32,8 +32,6 @@ from ingest.source.resync_request import Request
 FIRST_PAUSE = 15.0
 """Seconds until a table that was changed while it was read for the second time is read again; twice as many each further time."""
 LONGEST_PAUSE = 600.0
-_LAST = ("last", "last_in_data_collection")
-"""What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""
 
 
 def begun(facts: Mapping[TableId, TableFacts], request: ReadRequest) -> dict[TableId, Position]:
@@ -103,8 +101,7 @@ def has_changed(read: Reading, attempt: Attempt, until: Position) -> bool:
 
 def _has_last_row(read: Reading, attempt: Attempt) -> bool:
     assert read.fresh is not None
-    last = F.col("snapshot").isin(*_LAST)
-    return not read.fresh.filter((F.col("reading") == attempt.run) & last).isEmpty()
+    return not read.fresh.filter((F.col("reading") == attempt.run) & dedup.is_last()).isEmpty()
 
 
 class Shows(Protocol):

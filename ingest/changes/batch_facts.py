@@ -21,9 +21,6 @@ from ingest.model.position_ties import Tie
 from ingest.model.topics import TableId
 from ingest.schema.steps import READ_AT, TableFacts
 
-_LAST = ("last", "last_in_data_collection")
-"""What Debezium says of a table's last row in a snapshot (``source.snapshot``)."""
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -78,16 +75,10 @@ def marked(
     if by == "watermark":
         # Spark's state recognises repetitions of what has a key; Kafka's offset stays.
         here = {place: HighWater(offset=mark.offset) for place, mark in here.items()}
-    floors = {
-        TableId.parse(name): state.floor
-        for name, state in (previous.tables if previous else {}).items()
-        if state.floor
-    }
-    readings = {
-        TableId.parse(name): state.run
-        for name, state in (previous.tables if previous else {}).items()
-        if READ_AT in state.run
-    }
+    tables = previous.tables if previous else {}
+    states = {TableId.parse(name): state for name, state in tables.items()}
+    floors = {table: state.floor for table, state in states.items() if state.floor}
+    readings = {table: state.run for table, state in states.items() if READ_AT in state.run}
     return dedup.marked(changes, here, floors, newest_restart(epochs), readings)
 
 
@@ -135,13 +126,10 @@ def _numbered(
 def _attempt(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """Of the newest reading that has rows of a partition: which, and the lowest and the highest place that they have."""
     run = row["newest_reading"]
-    places = sorted((one["pos"] for one in row["readings"] if one["run"] == run), key=_order)
+    places = [one["pos"] for one in row["readings"] if one["run"] == run]
+    places.sort(key=Position.from_mapping)
     ends = sum(one["reading"] == run for one in row["ends"])
     return {"run": run, "pos": places[0], "high": places[-1], "ends": ends} if places else None
-
-
-def _order(place: Mapping[str, Any]) -> Position:
-    return Position.from_mapping(place)
 
 
 def _place(row: Mapping[str, Any]) -> Place:
@@ -257,9 +245,9 @@ def _aggregates(_application: str) -> tuple[Column, ...]:
         F.max_by("reading", F.when(snapshot_row, F.col("offset"))).alias("newest_reading"),
         # A place or two of each reading, and its last row.
         F.collect_set(attempt).alias("readings"),
-        F.collect_set(
-            F.when(snapshot_row & F.col("snapshot").isin(*_LAST), F.struct("reading", "offset"))
-        ).alias("ends"),
+        F.collect_set(F.when(snapshot_row & dedup.is_last(), F.struct("reading", "offset"))).alias(
+            "ends"
+        ),
         F.max(F.when(F.col("stray"), F.col("position"))).alias("stray"),
         F.min(F.when(reread, F.col("position"))).alias("reread"),
     )

@@ -49,6 +49,11 @@ def streamed() -> Column:
     return F.col("op") != "r"
 
 
+def is_last() -> Column:
+    """True for what Debezium calls a table's last row in a snapshot."""
+    return F.col("snapshot").isin("last", "last_in_data_collection")
+
+
 def marked(
     changes: DataFrame,
     high_water: HighWaters,
@@ -88,11 +93,12 @@ def marked(
     obsolete = _holds(here < floor)
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
-    own = _holds(F.col("reading") == _of_tables(readings, "string"))
-    alike = [here[field] == floor[field] for field in ("epoch", "file")]
-    own &= _holds(alike[0] & alike[1] & (floor["pos"] - here["pos"] < MOVED_BACK))
-    said = {"passed_over": reason, "regressed": regressed, "torn": torn}
-    return changes.withColumns({**said, "stray": own & obsolete & ~resent})
+    own = F.col("reading") == _of_tables(readings, "string")
+    one_file = (here["epoch"] == floor["epoch"]) & (here["file"] == floor["file"])
+    just_before = obsolete & one_file & (floor["pos"] - here["pos"] < MOVED_BACK)
+    stray = _holds(own & just_before) & ~resent
+    said = {"passed_over": reason, "regressed": regressed, "torn": torn, "stray": stray}
+    return changes.withColumns(said)
 
 
 def transaction() -> tuple[Column, Column]:

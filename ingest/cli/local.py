@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -28,22 +28,19 @@ def home_folder(chosen: Path | None) -> Path:
     return chosen.resolve() if chosen else default_home()
 
 
+def _port(help_: str) -> Any:
+    """An option that takes a port."""
+    return typer.Option(help=help_, min=1, max=65535)
+
+
 @app.command()
 @command
 def up(
     home: Home = None,
-    mysql_port: Annotated[
-        int | None, typer.Option(help="Port for MySQL.", min=1, max=65535)
-    ] = None,
-    kafka_port: Annotated[
-        int | None, typer.Option(help="Port for Kafka.", min=1, max=65535)
-    ] = None,
-    kafka_controller_port: Annotated[
-        int | None, typer.Option(help="Its controller's.", min=1, max=65535)
-    ] = None,
-    connect_port: Annotated[
-        int | None, typer.Option(help="Port for Connect.", min=1, max=65535)
-    ] = None,
+    mysql_port: Annotated[int | None, _port("Port for MySQL.")] = None,
+    kafka_port: Annotated[int | None, _port("Port for Kafka.")] = None,
+    kafka_controller_port: Annotated[int | None, _port("Its controller's.")] = None,
+    connect_port: Annotated[int | None, _port("Port for Connect.")] = None,
     mysqld: Annotated[
         Path | None,
         typer.Option("--mysql", help="A `mysqld` to run, of MySQL 8.0 to 9; kept for this folder."),

@@ -156,9 +156,8 @@ class MySql:
     def healthy(self) -> str | None:
         """None when the server answers, else why not."""
         try:
-            connection = self.admin(
-                read_timeout=3
-            )  # one that stands still accepts, and says nothing
+            # One that stands still accepts, and says nothing.
+            connection = self.admin(read_timeout=3)
         except (pymysql.MySQLError, OSError) as failure:
             return str(failure.args[-1] if failure.args else failure)
         connection.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console, RenderableType
 from rich.table import Table
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_folder import FlowFolder
@@ -144,17 +144,19 @@ def empty_topic(broker: str, name: str) -> None:
     except KafkaException as failure:
         if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
-    until = time.monotonic() + 30
-    while True:
-        try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
-        except KafkaException as failure:  # a broker may answer before the name is free
-            taken = failure.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
-            if not taken or time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-        else:
-            return
+    # A broker may answer before the name is free.
+    again = Retrying(
+        retry=retry_if_exception(_is_taken),
+        stop=stop_after_delay(30),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    )
+    again(lambda: admin.create_topics([NewTopic(name, 1, 1)])[name].result(30))
+
+
+def _is_taken(failure: BaseException) -> bool:
+    taken = KafkaError.TOPIC_ALREADY_EXISTS
+    return isinstance(failure, KafkaException) and failure.args[0].code() == taken
 
 
 @contextmanager

@@ -317,10 +317,8 @@ def _in_force(catalog: Catalog, facts: TableFacts, position: Position) -> Schema
     known = [v for v in catalog.between(facts.table, None, position) if v.kind != "DROP"]
     if not known and facts.attempt and facts.attempt.highest:
         # Rows of a reading that stand before its own definition (``restarted_snapshots.is_uncertain``): the table is taken again.
-        known = [
-            v for v in catalog.between(facts.table, position, facts.attempt.highest) if v.columns
-        ]
-        known = known[:1]
+        own = catalog.between(facts.table, position, facts.attempt.highest)
+        known = [v for v in own if v.columns][:1]
     if not known:
         raise IngestError(
             "E-SCHEMA-UNKNOWN",
