@@ -98,7 +98,10 @@ class Retaking:
             # the source had none is the last thing it says.
             return void
         # Without a first row the source's table is empty, or each row was changed while it was read: older rows go.
-        return Outcome(Cleanup(table, begins or request.below), request.below)
+        first = begins or request.below
+        # Debezium gives a chunk's rows the place at which the stream has passed the chunk's end, and leaves out those that
+        # were changed meanwhile: they come by the stream alone, at places before that. All of these are behind the request.
+        return Outcome(Cleanup(table, min(first, request.below)), first)
 
     def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the

@@ -211,9 +211,9 @@ class Settling:
         entry = self._spine.without_changes("cleanup")
         log = newest.tables[name].log
         applied = self._applier.clean_up(cleanup, Work.of(note), log)
-        settled = restarted_snapshots.settled(entry.tables[name], cleanup)
-        after = replace(settled, version=applied.version, log=applied.log)
         read_after = max(cleanup.below, asked or cleanup.below)
+        settled = restarted_snapshots.settled(entry.tables[name], cleanup, read_after)
+        after = replace(settled, version=applied.version, log=applied.log)
         gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after, asked_after)
         tables, seconds = {**entry.tables, name: after}, time.monotonic() - started
         self._spine.publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))

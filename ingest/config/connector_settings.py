@@ -16,7 +16,7 @@ _CLOSED = re.compile(
     r"|(key|value|header)\.converter.*|.*\.handling\.mode|.*\.adjustment\.mode|time\.precision\.mode|enable\.time\.adjuster"
     r"|skipped\.operations|tombstones\.on\.delete|include\.schema\.changes|sourceinfo\..*|table\..*|column\..*|message\.key\.columns"
     r"|gtid\..*|signal\.enabled\.channels|signal\.kafka\..*|notification\..*|provide\.transaction\.metadata|errors\.tolerance"
-    r"|exactly\.once\.support|transaction\.boundary.*|offsets\.storage\..*|(database|driver|(legacy\.)?snapshot|schema\.history\.internal)(\..*)?"
+    r"|exactly\.once\.support|incremental\.snapshot\.allow\.schema\.changes|transaction\.boundary.*|offsets\.storage\..*|(database|driver|(legacy\.)?snapshot|schema\.history\.internal)(\..*)?"
     r"|(producer|consumer|admin)\.override\..*|.*bootstrap\.servers"
 )
 _OPEN = re.compile(
@@ -43,6 +43,7 @@ OURS = {
     "enable.time.adjuster": "false",
     "tasks.max": "1",
     "snapshot.max.threads": "1",
+    "incremental.snapshot.allow.schema.changes": "true",
 }
 """Of the closed ones those that people name most; as ``connect/mysql-connector.yaml`` has them, which a test holds."""
 

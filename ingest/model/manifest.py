@@ -112,7 +112,7 @@ class TableState:
     snapshot: Position | None = None
     """The newest snapshot that is known to be complete and whose absent rows are gone."""
     reread: Position | None = None
-    """The first row of an incremental snapshot that is under way: older rows were not in it."""
+    """The lowest place of the rows of an incremental snapshot that is under way."""
     id: str = ""
     """Delta's own id of the table: a table that was dropped and made again has another."""
     paused: Position | None = None

@@ -159,7 +159,7 @@ def test_the_request_that_follows_it_closes_the_gap_by_its_own_rows(lake):
     lake.hear(*read_whole("resync-3"))
     lake.come(reread=READ, position=READ)
     lake.hear(*read_whole("resync-4"))
-    assert (lake.removed, lake.open_gaps, lake.requests.open()) == ([READ], [], [])
+    assert (lake.removed, lake.open_gaps, lake.requests.open()) == ([BELOW], [], [])
 
 
 def test_in_a_source_where_nothing_happens_a_request_after_the_gap_closes_it_all_the_same(lake):
@@ -186,7 +186,7 @@ def test_rows_that_had_come_for_the_older_request_begin_nothing_any_more(lake):
 def test_a_request_that_nothing_was_lost_of_ends_as_ever(lake):
     lake.come(reread=READ)
     lake.hear(*read_whole("resync-3"))
-    assert (lake.removed, lake.requests.open()) == ([READ], [])
+    assert (lake.removed, lake.requests.open()) == ([BELOW], [])
 
 
 def test_a_table_is_empty_by_the_connector_s_word_and_not_as_no_row_has_come(lake):
@@ -205,6 +205,30 @@ def test_rows_that_all_changed_while_they_were_read_come_by_the_stream_alone(lak
     """Debezium leaves out what a change brings anyhow. Nothing was settled since it was asked for."""
     lake.hear(*read_whole("resync-3"))
     assert (lake.removed, lake.requests.open()) == ([BELOW], [])
+
+
+def test_rows_that_changed_while_a_chunk_was_read_stay(lake):
+    """Debezium leaves them out of the chunk, the rows of which carry the place at which the stream has passed its end: those that
+    were changed stand before that, and behind the request.
+    """
+    changed = Position(0, 3, 405)
+    lake.come(position=changed)
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole("resync-3"))
+    (below,) = lake.removed
+    assert below <= changed < READ
+
+
+def test_rows_of_a_place_before_the_request_stay_and_close_no_gap_behind_them(lake):
+    """A task that begins again goes on from where it had come to, and may have been far behind when the table was asked for."""
+    gaps = [Gap("d.t", "t", 0, 9, 9, "a DDL", 3, position=Position(0, 3, at)) for at in (100, 300)]
+    lake.publish(replace(lake.newest, gaps=tuple(gaps)))
+    first = Position(0, 3, 200, part=PART_REREAD)
+    lake.come(reread=first, position=first)
+    lake.hear(*read_whole("resync-3"))
+    assert lake.removed == [first]
+    assert [gap.position for gap in lake.newest.gaps if gap.is_open] == [gaps[1].position]
+    assert lake.requests.asked == ["d.t"]
 
 
 def test_of_a_table_without_a_row_here_a_reading_that_found_some_closes_nothing(tmp_path):
@@ -279,9 +303,9 @@ def test_a_snapshot_of_which_rows_may_be_lost_removes_nothing_and_closes_nothing
     assert (lake.removed, len(lake.open_gaps)) == ([], 1)
     lake.come(reread=READ)
     lake.hear(*read_whole("resync-4"))
-    assert (lake.removed, lake.open_gaps) == ([READ], [])
+    assert (lake.removed, lake.open_gaps) == ([BELOW], [])
     lake.settling.look(Position(0, 1, 600))
-    assert lake.removed == [READ], "that snapshot is settled with it"
+    assert lake.removed == [BELOW], "that snapshot is settled with it"
 
 
 def test_a_snapshot_that_began_after_the_gap_closes_it(tmp_path):
@@ -314,7 +338,7 @@ def test_it_is_whole_once_its_rows_have_come(lake):
     (request,) = lake.requests.open()
     lake.come(reread=READ, position=READ)
     lake.hear(*read_whole(request.id))
-    assert (lake.open_gaps, lake.removed, lake.requests.open()) == ([], [READ], [])
+    assert (lake.open_gaps, lake.removed, lake.requests.open()) == ([], [BELOW], [])
 
 
 def test_of_one_that_the_source_drops_meanwhile_nothing_is_missing_or_asked_for(lake):

@@ -244,10 +244,10 @@ def test_a_snapshot_that_is_settled_says_nothing_of_another_one_that_is_under_wa
     """An incremental one would look as if it had read nothing, and its rows would go."""
     pinned, read = Position(0, 1, 100), Position(0, 1, 200, part=PART_REREAD)
     state = replace(STATE, snapshot=None, reread=read)
-    assert settled(state, Cleanup(T, pinned)) == replace(state, snapshot=pinned)
-    assert settled(state, Cleanup(T, read)) == replace(state, snapshot=read, reread=None)
+    assert settled(state, Cleanup(T, pinned), pinned) == replace(state, snapshot=pinned)
+    assert settled(state, Cleanup(T, read), read) == replace(state, snapshot=read, reread=None)
     later = Position(0, 1, 300)
-    assert settled(state, Cleanup(T, later)) == replace(state, snapshot=later, reread=None)
+    assert settled(state, Cleanup(T, later), later) == replace(state, snapshot=later, reread=None)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +270,18 @@ def test_what_waited_in_quarantine_begins_no_reading_of_a_table(held, replayed, 
     assert states["d.t"].reread == read(then)
     first = table_states(fresh, found, done, catalog(CREATE))
     assert first["d.t"].reread == read(replayed)
+
+
+def test_a_reading_begins_at_the_lowest_place_of_its_rows_in_whatever_order_they_come():
+    """A task of the connector's that ends in the middle of a chunk goes on from a place before: 75831, then 75716, was seen."""
+
+    def read(pos):
+        return Position(0, 1, pos, part=PART_REREAD)
+
+    state = replace(STATE, reread=read(75831))
+    found = {T: replace(facts(at(75716), at(75716)), reread=read(75716))}
+    before, done = entry(tables={"d.t": state}), [Applied(T, STATE.path, 2, 1)]
+    assert table_states(before, found, done, catalog(CREATE))["d.t"].reread == read(75716)
 
 
 @pytest.mark.parametrize(("held", "wiped", "floor"), [(None, 20, 20), (30, 20, 30), (20, None, 20)])

@@ -87,11 +87,12 @@ def complete(wire):
     [
         # A snapshot, and nothing since.
         (Position(1, 2, 700, part=1), None, Position(1, 2, 700), True),
-        (Position(1, 2, 700, part=1), None, Position(1, 2, 736), False),
+        (Position(1, 2, 700, part=1), None, Position(1, 2, 736), True),
+        (Position(1, 2, 700, part=1), None, Position(1, 2, 1050), False),
         (Position(0, 2, 900, part=1), None, Position(1, 2, 700), False),  # of an older log
         (None, Position(1, 2, 700, part=1), Position(1, 2, 700), True),
-        # A DDL ends behind its place.
-        (None, Position(1, 2, 669, part=1), Position(1, 2, 700), False),
+        # In a new file the rows of two readings were seen at 126 and at 161, and its end at 197.
+        (None, Position(1, 2, 161, part=1), Position(1, 2, 197), True),
         (None, None, Position(1, 2, 700), False),
     ],
 )
@@ -99,9 +100,12 @@ def test_rows_that_would_carry_a_place_of_before_get_a_binlog_file_of_their_own(
     floor, gap, end, quiet
 ):
     gaps = (Gap("d.a", "p.d.a", 0, 9, 9, "a DDL", 3, position=gap), Gap("d.b", "t", 0, 9, 9, "", 3))
-    newest = entry(tables={"d.a": TableState("lake/d/a", 1, floor=floor)}, gaps=gaps)
-    places = resync.settled(newest, TableId("d", "a"))
-    assert resync.is_quiet(places, end) == quiet
+    for state in (
+        TableState("lake/d/a", 1, floor=floor),
+        TableState("lake/d/a", 1, snapshot=floor),
+    ):
+        places = resync.settled(entry(tables={"d.a": state}, gaps=gaps), TableId("d", "a"))
+        assert resync.is_quiet(places, end) == quiet
     assert not resync.is_quiet(resync.settled(None, TableId("d", "a")), end)
 
 
