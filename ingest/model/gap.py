@@ -48,8 +48,11 @@ class Gap:
 
     @property
     def is_untold(self) -> bool:
-        """True where the connector may not know the table's columns, as it has joined later, and it was not taken whole yet."""
-        return self.is_open and reasons.JOINED.is_in(self.reason)
+        """True where the connector may not know the table's columns, as it has joined later or got its name from a table that is
+        left out, and it was not taken whole yet.
+        """
+        untold = (reasons.JOINED, reasons.UNKNOWN_COLUMNS)
+        return self.is_open and any(one.is_in(self.reason) for one in untold)
 
     @property
     def is_incomplete(self) -> bool:

@@ -130,6 +130,12 @@ JOINED = Reason(
     "the table is incomplete, and may be empty or missing, until it was taken whole",
     "nothing: the table is taken by itself where MySQL has GTIDs; else `ingest resync FILE --all`",
 )
+UNKNOWN_COLUMNS = Reason(
+    "it got its name from {table}, whose columns the connector does not know",
+    _UNTIL_THEN,
+    "nothing: the table is taken by itself where MySQL has GTIDs; else `ingest resync FILE --all`",
+    voids=True,
+)
 FIRST_ROWS = Reason(
     "rows of before the first run are still to come: they are read in chunks, beside the stream",
     "the table is incomplete, and may be empty or missing, until it was taken whole",
@@ -143,7 +149,8 @@ DROPPED = Reason(
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
     *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, CHANGED_WHILE_READ),
-    *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, FIRST_ROWS, DROPPED),
+    *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, UNKNOWN_COLUMNS, FIRST_ROWS),
+    DROPPED,
 )
 
 
@@ -282,16 +289,8 @@ BEHIND = Reason(
 )
 QUARANTINED = (
     *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, NO_AFTER, NO_BEFORE, NOT_ITS_TYPE),
-    *(
-        OTHER_COLUMNS,
-        UNREAD_LABEL,
-        NOT_SENT,
-        DOES_NOT_FIT,
-        EPOCH_DATE,
-        ZERO_DATE_KEY,
-        UPDATE_OF_A_LOG,
-    ),
-    *(ABSENT, BEHIND),
+    *(OTHER_COLUMNS, UNREAD_LABEL, NOT_SENT, DOES_NOT_FIT, EPOCH_DATE, ZERO_DATE_KEY),
+    *(UPDATE_OF_A_LOG, ABSENT, BEHIND),
 )
 
 # Why a stream begins anew by itself. A server that is away is said by its error's own code.
@@ -324,12 +323,8 @@ TRIED_AGAIN = Reason(
     "a table that stood still by one failure is tried once more", _NOTHING_LOST, code="try-again"
 )
 RESTARTS = (
-    CONFLICT,
-    STALE_CHECKPOINT,
-    SHARED_CHECKPOINT,
-    LOST_RECORDS,
-    CLOCK_SET_BACK,
-    TRIED_AGAIN,
+    *(CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT),
+    *(LOST_RECORDS, CLOCK_SET_BACK, TRIED_AGAIN),
 )
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.

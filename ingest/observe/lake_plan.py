@@ -10,7 +10,7 @@ from ingest.model.manifest import TableState
 from ingest.model.topics import TableId
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.schema import evolution
-from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.catalog import UNKNOWN, Catalog, SchemaVersion
 from ingest.schema.ddl_policy import Barrier, Rules
 from ingest.schema.mysql_types import UnknownType
 from ingest.targets.target import Target, Unfit
@@ -135,6 +135,11 @@ def _changed(
     columns, multiset = lake.columns, lake.multiset
     for version in later:
         name = str(version.table)
+        if version.kind == UNKNOWN:
+            why = f"read from MySQL, with its columns: it came from {version.moved_from}"
+            found.append(Effect(name, version.ddl, ("resync",), why))
+            previous = None
+            continue
         if not version.columns:
             found.append(Effect(name, version.ddl, ("rows go",), "its rows go, the table stays"))
             previous = None

@@ -60,7 +60,8 @@ def left(
 def not_dropped(catalog: Catalog, states: Mapping[str, TableState]) -> list[TableId]:
     """Of the manifest's tables those that the connector has not told to be dropped."""
     tables = [TableId.parse(name) for name in states]
-    return [one for one in tables if one not in catalog.versions or catalog.newest_of(one)]
+    there = {version.table for version in catalog.current()}
+    return [one for one in tables if one not in catalog.versions or one in there]
 
 
 def not_applied(

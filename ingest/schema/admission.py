@@ -5,13 +5,21 @@ from __future__ import annotations
 from ingest.model import reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import RESERVED_COLUMN, needs_mapping
-from ingest.schema.catalog import SchemaVersion
+from ingest.schema.catalog import UNKNOWN, SchemaVersion
 from ingest.schema.evolution import Profile
 from ingest.schema.mysql_types import UnknownType, column_type
 
 
 def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
-    """The version itself. Raises :class:`IngestError` when a column has no exact place."""
+    """The version itself. Raises :class:`IngestError` when a column has no exact place, or no column is known."""
+    if version.kind == UNKNOWN:
+        raise IngestError(
+            "E-COLUMNS-UNKNOWN",
+            f"{version.table}: {reasons.UNKNOWN_COLUMNS.of(table=version.moved_from)}.",
+            means="The batch was not applied; its changes stay in Kafka.",
+            remedy="`ingest resync` takes the table again, with its columns.",
+            exit_code=Exit.FAILED,
+        )
     for column in version.columns:
         if column.name.lower() == RESERVED_COLUMN:
             raise IngestError(

@@ -24,12 +24,15 @@ from ingest.schema.ddl import (
 )
 from ingest.schema.mysql_types import Column
 
+UNKNOWN = "UNKNOWN"
+"""The kind of a version of which only MySQL knows the columns."""
+
 
 @dataclass(frozen=True)
 class SchemaVersion:
     """A table's columns and key from a position on; ``columns`` is empty once it was dropped.
 
-    ``kind`` is Debezium's CREATE, ALTER or DROP. ``key`` is the primary key's columns in key order.
+    ``kind`` is Debezium's CREATE, ALTER or DROP, or ``UNKNOWN``. ``key`` is the primary key's columns in key order.
     """
 
     table: TableId
@@ -75,7 +78,9 @@ class Catalog:
         """Take one schema-change record in; returns the versions it brought.
 
         The snapshot's own DROP records are not facts about the source (Debezium writes them before
-        each CREATE) and are left out.
+        each CREATE) and are left out. Of a table that it leaves out Debezium forgets the columns when its task begins anew:
+        given the name of one that it follows, it is told without columns, and its changes are read by those that the name stood
+        for before (seen with 3.6.1). Such a version is ``UNKNOWN``.
         """
         source = record["source"]
         if not source.get("file"):
@@ -126,6 +131,12 @@ class Catalog:
             brought.append(version)
         if rows and rows.other and brought:
             brought += self._exchanged(rows.other, brought[-1])
+        told = {version.table for version in brought}
+        for new in moved_from.keys() & self.versions.keys() - told:
+            at = SchemaVersion(new, position, UNKNOWN, (), self.versions[new][-1].key, statement)
+            at = replace(at, offset=offset, moved_from=moved_from[new], committed_at=committed_at)
+            self.versions[new].append(at)
+            brought.append(at)
         return brought
 
     def _computing(
@@ -228,7 +239,9 @@ class Catalog:
             return True
         before = [v for v in self._ordered(version.table) if v.position <= version.position]
         before = before[: before.index(version)][-1:]
-        there = any(v.columns or v.position == version.position for v in before)
+        there = any(
+            v.columns or v.kind == UNKNOWN or v.position == version.position for v in before
+        )
         return version.kind == "CREATE" and there
 
     def current(self) -> list[SchemaVersion]:

@@ -14,22 +14,25 @@ from ingest.model.errors import IngestError
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
-from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.catalog import UNKNOWN, Catalog, SchemaVersion
 from ingest.schema.evolution import Profile
 
 
 @dataclass(frozen=True)
 class Span:
-    """Changes of a table from ``start`` on, and before ``end`` (None: no end), cannot be read: ``why``, in words."""
+    """Changes of a table from ``start`` on, and before ``end`` (None: no end), cannot be read: ``why``, in words. ``mends``: they
+    can when the connector has read the table's definition anew.
+    """
 
     start: Position
     end: Position | None
     why: str
+    mends: bool = False
 
     @property
     def lasts(self) -> bool:
-        """True while the table is so now."""
-        return self.end is None
+        """True while the table is so now, and stays so whoever reads it."""
+        return self.end is None and not self.mends
 
 
 Spans = Mapping[TableId, Sequence[Span]]
@@ -85,5 +88,6 @@ def _spans(versions: Sequence[SchemaVersion], unfit: Mapping[int, str]) -> list[
     for number, (index, version) in enumerate(ordered):
         behind = [other.position for _, other in ordered[number + 1 :]]
         if index in unfit:
-            found.append(Span(version.position, next(iter(behind), None), unfit[index]))
+            end, mends = next(iter(behind), None), version.kind == UNKNOWN
+            found.append(Span(version.position, end, unfit[index], mends))
     return found

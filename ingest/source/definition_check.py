@@ -14,7 +14,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema import definition_differences
-from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.catalog import UNKNOWN, Catalog, SchemaVersion
 from ingest.schema.definition_differences import Told
 from ingest.source import mysql
 from ingest.source.resync import Requests, is_possible
@@ -38,7 +38,7 @@ class SecondLook:
         """Go on with it; a table that is another to MySQL is asked for, with its definition. ``streaming``: where
         the connector is known to stream, with ``catalog`` read to its end after that was known.
         """
-        current = {version.table: version for version in catalog.current()}
+        current = {one.table: one for one in catalog.current() if one.kind != UNKNOWN}
         new = {t: v for t, v in current.items() if self._done.get(t) != v.offset}
         for table in [t for t, version in new.items() if catalog.was_read_anew(version)]:
             self._done[table] = new.pop(table).offset

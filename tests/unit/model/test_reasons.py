@@ -47,6 +47,7 @@ STORED = [
     "rows that differ in microseconds alone were one row to an earlier version of ingest",
     "a snapshot by an earlier version of ingest read labels of the binary character set as NULL",
     "the table joined later: rows of before it did are not in the lake",
+    "it got its name from shop._orders_new, whose columns the connector does not know",
     "rows of before the first run are still to come: they are read in chunks, beside the stream",
     "dropped from quarantine on 2026-01-31 by `ingest quarantine drop`, changes: 3",
     "column 'e' has the type VECTOR, for which there is no exact place in the lake",

@@ -77,6 +77,15 @@ def test_each_statement_has_its_cost_upon_what_the_ones_before_made():
     ]
 
 
+def test_a_table_that_came_by_its_name_without_columns_is_read_again_and_not_emptied():
+    swap = {**record(20, "ALTER", [], ddl="RENAME TABLE _t_new TO t"), "tableChanges": []}
+    (one,) = found({**swap, "databaseName": "d"})
+    assert (one.costs, one.sentence) == (
+        ("resync",),
+        "read from MySQL, with its columns: it came from d._t_new",
+    )
+
+
 def test_with_the_profile_compat_a_rename_writes_the_table_anew():
     renamed = record(20, "ALTER", [ID, column("w")], "ALTER TABLE t RENAME COLUMN v TO w")
     (plain,) = found(renamed)

@@ -125,6 +125,9 @@ def test_while_mysql_is_away_the_connector_s_last_word_says_which_tables_there_a
         catalog.add(said, 0)
     states = {"d.t": STATE, "d.never_told": STATE}
     assert not_dropped(catalog, states) == [TableId("d", "never_told")]
+    swap = {**record(30, "ALTER", [], "RENAME TABLE _t_new TO t"), "tableChanges": []}
+    catalog.add({**swap, "databaseName": "d"}, 0)
+    assert not_dropped(catalog, states) == [TableId("d", "t"), TableId("d", "never_told")]
 
 
 def made(path, rows=(), target=""):

@@ -5,9 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.model.gap import Gap
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.catalog import UNKNOWN, Catalog, SchemaVersion
 from ingest.schema.mysql_types import Column
 from ingest.schema.set_aside import Admission
 
@@ -62,3 +63,41 @@ def test_other_names_that_the_lake_has_no_place_for_are_set_aside_too():
     odd = replace(version(1, good=True), columns=(*GOOD, replace(GOOD[0], name="a b")))
     assert not Admission("standard").of(Catalog({T: [odd]}))[1]
     assert "column mapping" in Admission("compat").of(Catalog({T: [odd]}))[1][T][0].why
+
+
+SWAP = {
+    "source": {"file": "binlog.000001", "pos": 500, "row": 0, "snapshot": None, "ts_ms": 0},
+    "databaseName": "d",
+    "ddl": "RENAME TABLE d._t_new TO d.t",
+    "tableChanges": [],
+}
+"""As Debezium 3.6.1 tells it once its task began anew since the new table was made: it leaves that out, so it has forgotten it."""
+
+
+def test_a_table_by_the_name_of_one_whose_columns_nobody_told_is_aside_until_they_are():
+    known = Catalog({T: [version(100, good=True)]})
+    (swap,) = known.add(SWAP, 0, 7)
+    assert (swap.kind, swap.moved_from, swap.key) == (UNKNOWN, TableId("d", "_t_new"), ("id",))
+    readable, spans = Admission("standard").of(known)
+    (span,) = spans[T]
+    assert (span.start, span.end, span.lasts) == (Position(0, 1, 500), None, False)
+    gap = Gap("d.t", "p.d.t", 0, 9, 9, span.why, 3)
+    assert gap.is_untold, "so its definition is read before its rows"
+    assert gap.makes_void("d.t", asked_after=2), (
+        "rows that were read before the swap are of another table"
+    )
+    assert readable.versions[T] == [version(100, good=True)]
+    assert known.newest_of(T) is None, "it is sought as one that joins, where no change of it comes"
+    told = replace(version(900, good=True), kind="CREATE")
+    known.versions[T].append(told)
+    assert known.was_read_anew(told)
+    (span,) = Admission("standard").of(known)[1][T]
+    assert span.end == Position(0, 1, 900)
+
+
+def test_a_name_that_nobody_follows_or_that_is_told_with_its_columns_is_none_of_these():
+    other = {**SWAP, "ddl": "RENAME TABLE d._t_new TO d.other"}
+    known = Catalog({T: [version(100, good=True)]})
+    assert known.add(other, 0) == []
+    told = {"id": '"d"."t"', "type": "ALTER", "table": {"columns": [], "primaryKeyColumnNames": []}}
+    assert [one.kind for one in known.add({**SWAP, "tableChanges": [told]}, 0)] == ["ALTER"]
