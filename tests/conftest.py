@@ -17,6 +17,7 @@ from ingest.local import redis as local_redis
 from ingest.local.redis import Redis
 from ingest.local.stack import Stack
 from tests.outside import packages
+from tests.repeated import is_repeated
 from tests.support import s3
 from tests.support.cold import CONF
 from tests.support.s3 import S3
@@ -25,6 +26,12 @@ from tests.support.server import Server
 # A law is held to what it says, not to the clock: a busy machine takes a second for what is done in a millisecond.
 settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Before ``-m`` is looked at."""
+    if is_repeated(item.path.relative_to(item.config.rootpath).as_posix(), item.name):
+        item.add_marker("long")
 
 
 @pytest.hookimpl(trylast=True)
