@@ -117,16 +117,18 @@ def run(
 
 @app.command()
 @command
-def plan(file: PipelineFile, as_json: Json = False) -> None:
+def plan(file: PipelineFile, as_json: Json = False, home: local.Home = None) -> None:
     """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
     from ingest.cli.loading import load
     from ingest.cli.plans import plan_table
+    from ingest.job import spark_session
     from ingest.observe.pipeline_plan import gather
     from ingest.start.lake_format import refuse_other
 
     pipeline = load(file)
-    refuse_other(pipeline.lake.path)
-    found = gather(pipeline)
+    with spark_session.within_reach_of(pipeline, local.spark_log(home, "plan", pipeline.name)):
+        refuse_other(pipeline.lake.path)
+        found = gather(pipeline)
     if as_json:
         print_json(found.as_json())
     else:
@@ -196,7 +198,7 @@ def audit(
 
     pipeline = load(file)
     refuse_away_lake(pipeline)
-    log = (local.home_folder(home) / "logs" / f"audit-{pipeline.name}.log").absolute()
+    log = local.spark_log(home, "audit", pipeline.name)
     spark = spark_session.for_pipeline(pipeline, log)
     try:
         with run_end.told(log, pipeline.lake.path, run_end.OF_AN_AUDIT):
@@ -232,6 +234,7 @@ def resync(
             "--all", help="All tables, by a new snapshot under a new epoch; stop the job first."
         ),
     ] = False,
+    home: local.Home = None,
 ) -> None:
     """Take tables again from MySQL; the others go on, old rows stay readable meanwhile.
 
@@ -239,6 +242,7 @@ def resync(
     job, or the next one, brings it to its end; `ingest status` shows it until then.
     """
     from ingest.cli.loading import load
+    from ingest.job import spark_session
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
     from ingest.source.named_table import known_table
@@ -251,11 +255,12 @@ def resync(
             "Say which tables, or --all.",
             remedy="`ingest resync FILE shop.orders`, or `ingest resync FILE --all`.",
         )
-    if everything:
-        resnapshot(pipeline, say)
-    else:
-        names = [str(known_table(pipeline, name)) for name in tables or ()]
-        again.request(pipeline, names, say)
+    with spark_session.within_reach_of(pipeline, local.spark_log(home, "resync", pipeline.name)):
+        if everything:
+            resnapshot(pipeline, say)
+        else:
+            names = [str(known_table(pipeline, name)) for name in tables or ()]
+            again.request(pipeline, names, say)
     say(f"next: ingest run {file} (a job that runs already brings it to its end by itself)")
 
 

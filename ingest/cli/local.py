@@ -28,6 +28,11 @@ def home_folder(chosen: Path | None) -> Path:
     return chosen.resolve() if chosen else default_home()
 
 
+def spark_log(chosen: Path | None, of: str, pipeline: str) -> Path:
+    """Where Spark's own log of a command goes, below that folder."""
+    return (home_folder(chosen) / "logs" / f"{of}-{pipeline}.log").absolute()
+
+
 def _port(help_: str) -> Any:
     """An option that takes a port."""
     return typer.Option(help=help_, min=1, max=65535)

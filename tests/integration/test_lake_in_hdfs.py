@@ -1,4 +1,4 @@
-"""A whole pipeline with its lake in HDFS: snapshot, changes, DDL, a job that is killed while it applies them, and the audit."""
+"""A whole pipeline with its lake in HDFS: snapshot, changes, DDL, a job that is killed while it applies them, a table that is taken again, and the audit."""
 
 import signal
 import subprocess
@@ -51,6 +51,11 @@ def test_a_lake_in_hdfs_is_equal_to_its_source_behind_a_kill(cli, mysql, tmp_pat
         finally:
             running.send_signal(signal.SIGKILL)
             running.wait()
+        went(cli.once(file))
+        assert "nothing is pending" in went(cli("plan", str(file))).stdout
+        mysql.sql("SET sql_log_bin = 0", "UPDATE far.orders SET note = 'unlogged' WHERE id = 1")
+        went(cli("resync", str(file), "far.orders"))
+        mysql.sql("INSERT INTO far.orders VALUES (4, 'four', 4)")
         went(cli.once(file))
         assert "EQUAL" in went(cli("audit", str(file), "--wait", "60")).stdout
     finally:
