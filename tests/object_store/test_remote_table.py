@@ -169,6 +169,24 @@ def test_what_is_in_use_stays_in_the_cache_and_of_the_rest_what_was_used_last(tm
     assert len(fetched) == 6
 
 
+def test_of_files_that_nobody_uses_any_more_nothing_stays_in_memory(tmp_path):
+    """Each commit brings new names, and a job runs for months."""
+    cache = FileCache(tmp_path, most=0)
+
+    def fetch(name, to):
+        if name == "gone":
+            raise FileNotFoundError(name)
+        to.write_bytes(b"x")
+
+    for commit in range(20):
+        names = [f"{commit}-{one}" for one in range(5)]
+        with cache.kept("s3://a", ["0-0"], fetch), cache.kept("s3://a", ["0-0", *names], fetch):
+            assert len(cache._used) == (6 if commit else 5)
+    with pytest.raises(FileNotFoundError), cache.kept("s3://a", ["gone"], fetch):
+        pass
+    assert (len(cache._used), len(cache._sizes)) == (0, 0)
+
+
 def test_a_file_that_a_cleaner_removed_is_fetched_again(tmp_path):
     cache = FileCache(tmp_path)
 

@@ -38,6 +38,7 @@ class FileCache:
     _sizes: OrderedDict[Path, int] = field(default_factory=OrderedDict)
     """Of the files here, those used longest ago first."""
     _used: Counter[Path] = field(default_factory=Counter)
+    """How many use a file now; of those that nobody uses it has none, since each commit brings new names."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def folder_of(self, place: str) -> Path:
@@ -69,7 +70,7 @@ class FileCache:
             yield
         finally:
             with self._lock:
-                self._used.subtract(files.keys())
+                self._used -= Counter(files.keys())
                 self._make_room()
 
     def _fetched(self, file: Path, name: str, fetch: Callable[[str, Path], None]) -> None:
