@@ -12,14 +12,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ingest.lake.files.disk_failure import of_disk
-from ingest.lake.files.object_files import LakeAwayError
-from ingest.lake.files.server_failure import answer_of, is_away
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
+from ingest.lake.files.server_failure import answer_of, is_away, is_denial
 from ingest.model.location import is_local
 
 
 class HadoopFiles:
-    """``storage.Files`` below one root. Raises :class:`LakeAwayError`, but on this machine's disk, whose failures
-    have names of their own (``disk_failure``).
+    """``storage.Files`` below one root. Raises :class:`LakeAwayError` and :class:`LakeDeniedError`, but on this machine's disk, whose
+    failures have names of their own (``disk_failure``).
     """
 
     def __init__(self, session: SparkSession, root: str) -> None:
@@ -148,16 +148,17 @@ class HadoopFiles:
             return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))
 
 
-def failed(root: str, failure: BaseException) -> LakeAwayError | None:
-    """What a file system's failure is to a lake below ``root``: None on this machine's disk, and where a server has answered. Such an
-    answer (a file whose blocks are gone, one that another user keeps to himself) may be one table's own.
+def failed(root: str, failure: BaseException) -> LakeAwayError | LakeDeniedError | None:
+    """What a file system's failure is to a lake below ``root``: None on this machine's disk, and where a server has answered about a file. Such
+    an answer (one whose blocks are gone, one that another user of HDFS keeps to himself) may be one table's own.
     """
     java = None if is_local(root) else answer_of(failure)
     if java is None:
         return None
     said = " ".join(str(java.getMessage() or "").split())[:200]
     name = str(java.getClass().getSimpleName())
-    return LakeAwayError(root, f"{name}: {said}" if said else name)
+    kind = LakeDeniedError if is_denial(failure) else LakeAwayError
+    return kind(root, f"{name}: {said}" if said else name)
 
 
 def raise_if_passing(root: str, failure: Exception) -> None:

@@ -1,4 +1,4 @@
-"""A name node, an object store or another machine that does not answer: found by the classes of what Java threw.
+"""A name node, an object store or another machine that does not answer, or lets us not in: found by the classes of what Java threw.
 
 Such a failure comes at the table whose turn it is, and is no table's own. Of a text only what Hadoop itself begins it with is read: it may
 hold values of rows.
@@ -15,31 +15,37 @@ from ingest.lake.files.disk_failure import chain
 
 _KINDS = frozenset(
     [
-        *(
-            f"java.net.{kind}Exception"
-            for kind in ("Connect", "NoRouteToHost", "UnknownHost", "SocketTimeout", "Socket")
-        ),
-        "org.apache.hadoop.net.ConnectTimeoutException",
+        *(f"java.net.{kind}Exception" for kind in ("UnknownHost", "SocketTimeout", "Socket")),
+        "javax.net.ssl.SSLException",
         *(f"org.apache.hadoop.ipc.{kind}Exception" for kind in ("Retriable", "Standby")),
         *(
-            f"org.apache.hadoop.fs.s3a.AWS{kind}Exception"
-            for kind in ("ClientIO", "ServiceThrottled", "Status500", "ApiCallTimeout")
+            f"org.apache.hadoop.fs.s3a.{kind}Exception"
+            for kind in ("AWSClientIO", "HttpChannelEOF", "RemoteFileChanged", "UnknownStore")
         ),
-        *(
-            f"software.amazon.awssdk.core.exception.{kind}Exception"
-            for kind in ("ApiCallTimeout", "ApiCallAttemptTimeout")
-        ),
+        "software.amazon.awssdk.core.exception.SdkClientException",
+        "software.amazon.awssdk.services.s3.model.NoSuchBucketException",
     ]
 )
-"""Of Java's network, and what Hadoop 3.5 makes of a server's answers (``NetUtils.wrapException``, ``S3AUtils.translateException``)."""
+"""Of Java's network, what Hadoop 3.5 makes of a server's answers (``NetUtils.wrapException``, ``S3AUtils.translateException``), and of Amazon's
+client, which is all that a reader of data files tells: each with all classes below it.
+"""
 _REMOTE = "org.apache.hadoop.ipc.RemoteException"
 """What a name node answers: its own class stands in it."""
 _ENDED = "End of File Exception between local host"
 """As ``NetUtils`` begins the text of a connection that broke off; a file that ends too early is a table's own."""
+_ANSWER = "software.amazon.awssdk.awscore.exception.AwsServiceException"
+"""What an object store answers, other than that all is well."""
+_OF_A_FILE = frozenset([404, 410, 416])
+"""There is none, or it is shorter than what is asked for: a table's own."""
+_DENIED = frozenset([401, 403])
+_EXPIRED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired"])
+"""Codes that come with 400."""
 
 
 def is_away(failure: BaseException) -> bool:
-    """Whether a failure, or one that has led to it, is that of a server that does not answer. False where Java cannot be asked any more."""
+    """Whether a failure, or one that has led to it, is that of a server that does not answer or lets us not in. False where Java cannot be
+    asked any more.
+    """
     return answer_of(failure) is not None
 
 
@@ -49,6 +55,14 @@ def answer_of(failure: BaseException) -> Any | None:
         return next(filter(_is_away, thrown_in_java(failure)), None)
     except Py4JError:
         return None
+
+
+def is_denial(failure: BaseException) -> bool:
+    """Whether an object store has answered that we may not."""
+    try:
+        return any(map(_is_denial, thrown_in_java(failure)))
+    except Py4JError:
+        return False
 
 
 def thrown_in_java(failure: BaseException) -> Iterator[Any]:
@@ -63,9 +77,27 @@ def thrown_in_java(failure: BaseException) -> Iterator[Any]:
 
 
 def _is_away(java: Any) -> bool:
-    name = str(java.getClass().getName())
-    if name == _REMOTE:
-        name = str(java.getClassName())
+    names = _lineage(java)
+    if _ANSWER in names and int(java.statusCode()) not in _OF_A_FILE:
+        return True
+    name = str(java.getClassName()) if _REMOTE in names else names[0]
     if name.endswith((".StandbyException", ".RetriableException", ".SafeModeException")):
         return True  # where a file is made, Hadoop's client has unwrapped it
-    return name in _KINDS or str(java.getMessage() or "").startswith(_ENDED)
+    return not _KINDS.isdisjoint(names) or str(java.getMessage() or "").startswith(_ENDED)
+
+
+def _is_denial(java: Any) -> bool:
+    if _ANSWER not in _lineage(java):
+        return False
+    details = java.awsErrorDetails()
+    code = "" if details is None else str(details.errorCode())
+    return int(java.statusCode()) in _DENIED or code in _EXPIRED
+
+
+def _lineage(java: Any) -> list[str]:
+    """Its class and those above it, by their names: what is of a jar that this job does not have cannot be asked for."""
+    found, kind = list[str](), java.getClass()
+    while kind is not None:
+        found.append(str(kind.getName()))
+        kind = kind.getSuperclass()
+    return found

@@ -64,6 +64,9 @@ def test_what_is_no_failure_of_files_stays_what_it_is(spark):
     [
         ("java.net.ConnectException", True),
         ("org.apache.hadoop.ipc.StandbyException", True),
+        ("java.net.PortUnreachableException", True),  # by the class above it
+        ("javax.net.ssl.SSLHandshakeException", True),
+        ("org.apache.hadoop.net.ConnectTimeoutException", True),
         ("java.io.EOFException", False),
         ("java.io.FileNotFoundException", False),
     ],

@@ -19,13 +19,21 @@ from ingest.start.look_at_table import look
 LAKE = "hdfs://node:8020/lake"
 
 
+ABOVE = {"java.net.ConnectException": "java.net.SocketException"}
+
+
 def java(name, message="Call From here to node:8020 failed on connection exception"):
     return SimpleNamespace(
-        getClass=lambda: SimpleNamespace(
-            getName=lambda: name, getSimpleName=lambda: name.rpartition(".")[2]
-        ),
-        getMessage=lambda: message,
-        getCause=lambda: None,
+        getClass=lambda: java_class(name), getMessage=lambda: message, getCause=lambda: None
+    )
+
+
+def java_class(name):
+    above = ABOVE.get(name)
+    return SimpleNamespace(
+        getName=lambda: name,
+        getSimpleName=lambda: name.rpartition(".")[2],
+        getSuperclass=lambda: java_class(above) if above else None,
     )
 
 
