@@ -26,7 +26,8 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 def made() -> bytes:
     """The jar of the source as it is, its files not compressed: which bytes that gives depends on zlib."""
     of_spark = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
-    jars = ":".join(map(str, sorted([*of_spark, *artefacts.jars("spark")])))
+    of_ours = (jar for group in ("spark", "s3") for jar in artefacts.jars(group))
+    jars = ":".join(map(str, sorted([*of_spark, *of_ours])))
     content = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(content, "w") as jar:
         out = Path(folder)

@@ -4,6 +4,7 @@ import io.delta.storage.S3SingleDriverLogStore;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Arrays;
@@ -13,6 +14,7 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.s3a.AWSServiceIOException;
 
 /**
  * How Spark commits to a table in an object store of S3's kind: so that it can replace nobody else's commit.
@@ -24,6 +26,9 @@ import org.apache.hadoop.fs.Path;
 public class ConditionalLogStore extends S3SingleDriverLogStore {
 
     private static final String CONDITION = "fs.option.create.conditional.overwrite";
+    private static final int CONFLICT = 409;
+    private static final int TRIES = 4;
+    private static final long PAUSE = 200; // ms
 
     public ConditionalLogStore(Configuration conf) {
         super(conf);
@@ -37,18 +42,43 @@ public class ConditionalLogStore extends S3SingleDriverLogStore {
         }
         byte[] content = bytes(actions);
         FileSystem fs = path.getFileSystem(conf);
+        for (int left = TRIES - 1; !made(fs, path, content, left > 0); left--) {
+            pause();
+        }
+    }
+
+    /** False where the put is to be sent again. */
+    private static boolean made(FileSystem fs, Path path, byte[] content, boolean again) throws IOException {
         try {
             put(fs, path, content);
         } catch (IOException failure) {
             // The answer of a put that was made may be lost, and the put sent again meets itself. Each commit says an id of its
             // own (txnId of its commitInfo), so the same bytes are this very commit.
             byte[] there = read(fs, path, content.length);
+            if (there == null && again && isConflict(failure)) {
+                return false;
+            }
             if (there == null) {
                 throw failure;
             }
             if (!Arrays.equals(there, content)) {
                 throw new FileAlreadyExistsException(path.toString());
             }
+        }
+        return true;
+    }
+
+    /** A store also refuses a put beside one that is under way: then there is no file yet, and nobody is known to have made it. */
+    private static boolean isConflict(IOException failure) {
+        return failure instanceof AWSServiceIOException && ((AWSServiceIOException) failure).statusCode() == CONFLICT;
+    }
+
+    private static void pause() throws IOException {
+        try {
+            Thread.sleep(PAUSE);
+        } catch (InterruptedException stopped) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("stopped between two tries of a commit");
         }
     }
 

@@ -21,10 +21,14 @@ def came_out(*said):
 
 
 def test_no_commit_takes_another_s_place_however_they_meet_and_whatever_answer_is_lost():
-    found = came_out("--rounds", "4", "--scenes", "held", "lost", "by_deltas_own")
+    found = came_out("--rounds", "4", "--scenes", "held", "lost", "conflict", "by_deltas_own")
     for scene in ("held", "lost"):
         assert found[scene]["lost"] == found[scene]["twice"] == []
         assert found[scene]["refused"] == {}
     assert found["held"]["met"] >= 2
+    # Refused beside another that is under way (409 of Amazon's), it is asked again, and not for ever.
+    assert found["conflict"]["lost"] == found["conflict"]["twice"] == []
+    assert found["conflict"]["refused"] == {"spark: Py4JJavaError": 1}
+    assert (found["conflict"]["confirmed"], found["conflict"]["met"]) == (3, 1)
     # The same meeting with Delta's own log store: else nothing was met above.
     assert found["by_deltas_own"]["lost"]

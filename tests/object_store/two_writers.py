@@ -2,8 +2,9 @@
 
     python -m tests.object_store.two_writers --rounds 200
 
-Four scenes. ``race``: both append as fast as they go. ``held``: the other one commits while a commit is on its way, after its look
-and before its write; both ways round. ``by_deltas_own``: the same with Delta's own log store, which loses. ``lost``: the answers to Spark's commits are lost. A server of its own is started; the
+Five scenes. ``race``: both append as fast as they go. ``held``: the other one commits while a commit is on its way, after its look
+and before its write; both ways round. ``by_deltas_own``: the same with Delta's own log store, which loses. ``lost``: the answers to Spark's commits are lost. ``conflict``: the store refuses
+Spark's commits beside others that are under way, as Amazon's does by 409, and takes them when they are asked again; the last one never. A server of its own is started; the
 Spark is one with this project's settings, its log store among them. Prints what came out as JSON.
 """
 
@@ -39,7 +40,7 @@ from tests.support.faulty_http import Faulty
 ROOT = f"s3a://{s3.BUCKET}/two-writers"
 OF_DELTA = f"s3://{s3.BUCKET}/two-writers"
 """The same store by another scheme, for which Spark is given Delta's own log store."""
-SCENES = ("race", "held", "lost", "by_deltas_own")
+SCENES = ("race", "held", "lost", "conflict", "by_deltas_own")
 DELTAS_OWN = {"spark.delta.logStore.s3.impl": "io.delta.storage.S3SingleDriverLogStore"}
 COMMIT = re.compile(r"_delta_log/\d{20}\.json")
 
@@ -147,6 +148,29 @@ def lost(table: Table, rounds: int, faulty: Faulty, dice: random.Random) -> None
     faulty.fault = lambda method, path: "none"
 
 
+def conflict(table: Table, rounds: int, faulty: Faulty) -> int:
+    """Returns how often a commit found its version taken when it was asked again."""
+    met = 0
+    for number in range(rounds):
+        left = [table.by_delta_rs, lambda: None] if number % 2 else [lambda: None] * 2
+
+        def fault(method: str, path: str, left: list[Any] = left) -> faulty_http.Fault:
+            if not (method == "PUT" and COMMIT.search(path) and left):
+                return "none"
+            left.pop()()
+            return "conflict"
+
+        faulty.fault = fault
+        table.by_spark()
+        met += number % 2 and not left
+    faulty.fault = lambda method, path: (
+        "conflict" if method == "PUT" and COMMIT.search(path) else "none"
+    )
+    table.by_spark()
+    faulty.fault = lambda method, path: "none"
+    return met
+
+
 def scenes(folder: Path, rounds: int, seed: int, chosen: Sequence[str]) -> dict[str, Any]:
     """By scene, what came out."""
     store = s3.start(folder / "s3")
@@ -172,6 +196,8 @@ def scenes(folder: Path, rounds: int, seed: int, chosen: Sequence[str]) -> dict[
                         race(table, rounds, dice)
                     elif name == "lost":
                         lost(table, max(2, rounds // 10), faulty, dice)
+                    elif name == "conflict":
+                        met = conflict(table, max(2, rounds // 10), faulty)
                     else:
                         met = held(table, max(2, rounds // 4), faulty, through)
                     found[name] = {**table.came_out(), "met": met}
