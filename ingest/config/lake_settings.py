@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -10,6 +11,27 @@ from ingest.config.connection_settings import LOOPBACK, Password
 from ingest.config.table_settings import Settings
 from ingest.model.location import in_object_store, is_s3
 from ingest.schema.evolution import Profile
+
+_OF_STORAGE = re.compile(
+    r"impl|((endpoint|path\.style\.access|connection\.ssl\.enabled|accesspoint|s3\.client\.factory\.impl|access\.(key|grants)|secret\.key"
+    r"|session\.token|aws\.credentials\.provider|assumed\.role|delegation\.token|security\.credential\.provider\.path"
+    r"|create\.conditional\.enabled)(\..+)?)"
+)
+"""Of Hadoop's settings of its client for S3: where and as whom that goes, who it is, and whether a put's condition is sent."""
+
+
+def is_said_by_storage(setting: str, path: str) -> bool:
+    """Whether a setting of Spark's decides how it goes to the lake at this URI, as :class:`Storage` does for all who go there. Those of
+    other buckets, which flows may read, do not.
+    """
+    if not is_s3(path) or not setting.startswith("spark.hadoop."):
+        return False
+    name = setting.removeprefix("spark.hadoop.")
+    bucket = urlsplit(path).netloc.rpartition("@")[2]
+    for of in (f"fs.s3a.bucket.{bucket}.", "fs.s3a.", "fs.s3."):
+        if name.startswith(of):
+            return _OF_STORAGE.fullmatch(name.removeprefix(of)) is not None
+    return name == "hadoop.security.credential.provider.path"
 
 
 class Storage(Settings):

@@ -25,7 +25,7 @@ from ingest.config.connection_settings import Connection
 from ingest.config.durations import Duration
 from ingest.config.flow_settings import Flow, named_plainly
 from ingest.config.kafka_settings import Connect, Kafka
-from ingest.config.lake_settings import Lake
+from ingest.config.lake_settings import Lake, is_said_by_storage
 from ingest.config.observe_settings import Observe
 from ingest.config.source_settings import Source
 from ingest.config.spark_settings import Spark
@@ -208,7 +208,8 @@ class Pipeline(Settings):
                 "spark.conf: `spark.authenticate.secret` would stand in the JVM's command line; use `spark.secret`"
             )
         for name in self.spark.conf if in_object_store(self.lake.path) else ():
-            if name.startswith(("spark.delta.logStore.", "spark.hadoop.fs.s3a.endpoint")):
+            ours = name.startswith("spark.delta.logStore.")
+            if ours or is_said_by_storage(name, self.lake.path):
                 raise ValueError(
                     f"spark.conf: `{name}` is ours for a lake in an object store, where each commit goes by a condition that the "
                     "server looks at, and all who go there by `lake.storage`"

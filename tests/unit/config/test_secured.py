@@ -254,6 +254,61 @@ def test_what_spark_commits_by_and_where_stays_as_the_lake_says():
         assert "hunter2" not in said
 
 
+S3A = "spark.hadoop.fs.s3a"
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        f"{S3A}.endpoint",
+        f"{S3A}.endpoint.region",
+        f"{S3A}.connection.ssl.enabled",
+        f"{S3A}.path.style.access",
+        f"{S3A}.aws.credentials.provider",
+        f"{S3A}.assumed.role.arn",
+        f"{S3A}.impl",
+        f"{S3A}.create.conditional.enabled",
+        f"{S3A}.security.credential.provider.path",
+        f"{S3A}.bucket.a.b.endpoint",
+        f"{S3A}.bucket.a.b.connection.ssl.enabled",
+        f"{S3A}.bucket.a.b.aws.credentials.provider",
+        f"{S3A}.bucket.a.b.access.key",
+        f"{S3A}.bucket.a.b.secret.key",
+        f"{S3A}.bucket.a.b.session.token",
+        f"{S3A}.bucket.a.b.accesspoint.arn",
+        "spark.hadoop.fs.s3.impl",
+        "spark.hadoop.hadoop.security.credential.provider.path",
+    ],
+)
+def test_spark_goes_where_and_as_whom_the_lease_goes(conf):
+    """The lease would keep one server's lake, and Spark commit to another's."""
+    for scheme in ("s3", "s3a"):
+        said = refusal(
+            with_("lake", path=f"{scheme}://a.b/l") + f"spark: {{conf: {{{conf}: hunter2}}}}\n"
+        )
+        assert conf in said
+        assert "lake.storage" in said
+        assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        f"{S3A}.bucket.a.endpoint",  # another's bucket, which a flow may read
+        f"{S3A}.bucket.a.b.c.endpoint",
+        f"{S3A}.bucket.other.aws.credentials.provider",
+        f"{S3A}.bucket.a.b.readahead.range",
+        f"{S3A}.impl.disable.cache",
+        f"{S3A}.connection.maximum",
+        f"{S3A}.encryption.key",
+    ],
+)
+def test_what_says_nothing_of_where_the_lake_is_stays_free(conf):
+    pipeline_file.parse(with_("lake", path="s3a://a.b/l") + f"spark: {{conf: {{{conf}: x}}}}\n")
+    at_home = with_("lake", path="/lake") + f"spark: {{conf: {{{S3A}.endpoint: x}}}}\n"
+    assert pipeline_file.parse(at_home).spark.conf == {f"{S3A}.endpoint": "x"}
+
+
 @pytest.mark.parametrize("threads", ["0", "2", "4"])
 def test_a_snapshot_by_several_threads_is_refused_with_what_it_does_to_rows(threads):
     said = refusal(with_("connect", settings={"snapshot.max.threads": threads}))
