@@ -72,6 +72,9 @@ ON_ONE_MACHINE = {
 
 REDACTION = "spark.sql.redaction.options.regex"
 
+SPARK_HIDES = {"spark.redaction.regex": "(?i)secret|password|token|access[.]?key"}
+"""What Spark shows nowhere where nobody says otherwise; who says more is not to show that."""
+
 LOG_STORE = "spark.delta.logStore.file.impl"
 """What Spark commits to tables on local disks by."""
 
@@ -128,7 +131,12 @@ thousand methods a few hundred times each; compiling them takes more than they s
 100 changes to each of ten tables, warm, 12, not 14; a thousand changes into a million rows the same (`bench.merges`).
 """
 
-_JOINED = {"spark.archives": ",", "spark.executorEnv.PYTHONPATH": ":"}
+_JOINED = {
+    "spark.archives": ",",
+    "spark.executorEnv.PYTHONPATH": ":",
+    REDACTION: "|",
+    **dict.fromkeys(SPARK_HIDES, "|"),
+}
 """Settings in which a user's own stand behind ours, and what stands between them."""
 
 _TRIES = 4
@@ -219,8 +227,8 @@ def log_store(conf: dict[str, str]) -> dict[str, str]:
 
 
 def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
-    """What a job's session is given beside :data:`DEFAULTS`; the pipeline file has the last word. ``short``: with
-    :data:`SHORT`.
+    """What a job's session is given beside :data:`DEFAULTS`; the pipeline file has the last word, but of what is joined: it adds to what is
+    hidden, and shows none of it. ``short``: with :data:`SHORT`.
     """
     local = LOCAL_CHECKPOINT if is_local(pipeline.lake.path) else {}
     flows = FLOWS if pipeline.flows else {}
@@ -231,8 +239,13 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     away = cluster.settings(pipeline.spark)
     ours = {**local, **away, **store, **hidden, **flows, **(SHORT if short else {})}
     said = pipeline.spark.conf
-    both = _JOINED.keys() & ours.keys() & said.keys()
-    return {**ours, **said, **{name: f"{ours[name]}{_JOINED[name]}{said[name]}" for name in both}}
+    usual = {**SPARK_HIDES, **ours}
+    joined = {
+        name: between.join(filter(None, (usual[name], said[name])))
+        for name, between in _JOINED.items()
+        if name in usual and name in said
+    }
+    return {**ours, **said, **joined}
 
 
 def for_pipeline(
