@@ -20,6 +20,8 @@ from ingest.model.topics import TableId
 
 AGAIN = 60.0
 """Seconds between two looks at a catalogue that was away or refused a table."""
+LOOKS_EVERY = 600.0
+"""Seconds between two looks at one that has all: somebody may have dropped an entry there, or led it elsewhere."""
 
 _AT_LAST = 60.0
 """Seconds that a run which ends waits for it."""
@@ -53,12 +55,17 @@ class Registering:
     _told: dict[TableId | None, str] = field(default_factory=dict)
     """What was said last of a table, or of the catalogue."""
     _again_at: float = float("-inf")
+    _all_at: float = float("-inf")
+    """When all of it was begun to be looked at last."""
 
     def look(self, newest: Entry | None) -> None:
         """Begin to register what is not yet, unless that goes on, or failed a moment ago. Returns at once."""
         catalog = self.pipeline.lake.catalog
         if catalog is None or self._goes_on or self.clock() < self._again_at:
             return
+        if self.clock() - self._all_at >= LOOKS_EVERY:
+            self._done.clear()
+            self._all_at = self.clock()
         tables = wanted(newest, self.pipeline.lake.change_log_suffix)
         if all(self._done.get(table) == entry for table, entry in tables.items()):
             return

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
 from ingest.config.lake_settings import Catalog
-from ingest.job.registering import AGAIN, Registering
+from ingest.job.registering import AGAIN, LOOKS_EVERY, Registering
 from ingest.lake import metastore
 from ingest.lake.metastore import CatalogError
 from ingest.model.catalog_names import CatalogEntry, CatalogName
@@ -120,6 +120,26 @@ def test_a_table_that_is_refused_takes_its_place_once_it_is_free(
         held._client.dropTable(name.database, name.table)
     look(one, newest)
     assert one.said[1:] == [f"f.t is in {one._where} now, as {name}"]
+
+
+def test_an_entry_that_somebody_has_dropped_is_there_again_while_the_run_goes_on(
+    spark, catalog, registering, tmp_path
+):
+    newest, one = manifest(i__t=state(tmp_path / "t"), i__u=state(tmp_path / "u")), registering()
+    look(one, newest)
+    begun = one._thread
+    with metastore.connected(spark, catalog) as held:
+        held._client.dropTable("mirror_i", "t")
+    look(one, newest)
+    assert one._thread is begun  # nobody asks a catalogue that has all with each batch
+    one.clock_.now += LOOKS_EVERY
+    look(one, newest)
+    assert one.said[2:] == [f"i.t is in {one._where} now, as mirror_i.t"]
+    begun = one._thread
+    look(one, newest)
+    assert one._thread is begun
+    with metastore.connected(spark, catalog) as held:
+        assert held.entry(CatalogName("mirror_i", "t")).location == f"file:{tmp_path}/t"
 
 
 def look(registering, newest):
