@@ -125,9 +125,13 @@ def test_a_store_that_is_away_or_does_not_know_us_is_said_in_a_sentence(root, st
         object_files.refuse_unfit("s3a://no-such-bucket/lake")
 
 
-def test_a_store_that_does_not_look_at_conditions_is_refused_and_nothing_stays_there(root, store):
+@pytest.mark.parametrize("fault", ["obliging", "hasty"])
+def test_a_store_that_does_not_hold_conditions_is_refused_and_nothing_stays_there(
+    root, store, fault
+):
+    """Also one that looks first and writes then, which two puts one after the other do not meet."""
     with faulty_http.before(store.port) as faulty:
-        faulty.fault = lambda method, path: "obliging"
+        faulty.fault = lambda method, path: fault
         with (
             s3.environment(store.environment(faulty.endpoint)),
             pytest.raises(IngestError) as refused,
@@ -139,6 +143,18 @@ def test_a_store_that_does_not_look_at_conditions_is_refused_and_nothing_stays_t
 
 def test_a_fit_store_is_left_as_it_was(root):
     object_files.refuse_unfit(root)
+    assert ObjectFiles(root).names("") == []
+
+
+def test_a_fit_store_that_refuses_puts_beside_one_another_is_taken(root, store):
+    with faulty_http.before(store.port) as faulty:
+        conflicts = ["conflict"] * 12
+        faulty.fault = lambda method, path: (
+            conflicts.pop() if conflicts and method == "PUT" else "none"
+        )
+        with s3.environment(store.environment(faulty.endpoint)):
+            object_files.refuse_unfit(root)
+    assert not conflicts
     assert ObjectFiles(root).names("") == []
 
 

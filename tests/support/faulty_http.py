@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 
-Fault = Literal["none", "busy", "lost", "slow", "obliging", "conflict", "denied", "expired"]
+Fault = Literal[
+    "none", "busy", "lost", "slow", "obliging", "conflict", "denied", "expired", "hasty"
+]
 """``busy``: answered 503, nothing done; ``denied``: refused, 403; ``expired``: the key is too old, which Amazon answers by 400; ``lost``: done, and the connection cut before the answer; ``slow``: done a second later;
-``conflict``: refused, since another put of that name is under way, as Amazon's does; ``obliging``: a condition that does not hold is answered as if it did.
+``conflict``: refused, since another put of that name is under way, as Amazon's does; ``obliging``: a condition that does not hold is answered as if it did; ``hasty``: the same where nobody had made that name when the request came, as by a server that looks
+first and writes then.
 """
 
 _REFUSED: dict[Fault, tuple[int, str]] = {
@@ -32,6 +35,8 @@ class Faulty:
     port: int
     fault: Callable[[str, str], Fault] = lambda method, path: "none"
     done: list[tuple[str, str, Fault]] = field(default_factory=list)
+    made: set[str] = field(default_factory=set)
+    """Paths that were put."""
 
     @property
     def endpoint(self) -> str:
@@ -67,6 +72,7 @@ def before(port: int) -> Iterator[Faulty]:
                 if self.command != "HEAD":
                     self.wfile.write(said)
                 return
+            oblige = fault == "obliging" or (fault == "hasty" and self.path not in faulty.made)
             if fault == "slow":
                 time.sleep(1)
             # What was signed includes the name and port that were asked, so they are handed on as they came.
@@ -86,7 +92,9 @@ def before(port: int) -> Iterator[Faulty]:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            if fault == "obliging" and answer.status == http.HTTPStatus.PRECONDITION_FAILED:
+            if self.command == "PUT" and answer.status == http.HTTPStatus.OK:
+                faulty.made.add(self.path)
+            if oblige and answer.status == http.HTTPStatus.PRECONDITION_FAILED:
                 self.send_response_only(200)
                 self.send_header("ETag", '"any"')
                 self.send_header("Content-Length", "0")
