@@ -125,7 +125,9 @@ class FlowRun:
         """Under the flow's lease. None where it is to stop before it is had."""
         self.status = replace(self.status, state="waits")
         lease = Lease(
-            files_at(self.folder.lease), lambda said: self.say(f"flow {self.name}: {said}")
+            files_at(self.folder.lease),
+            lambda said: self.say(f"flow {self.name}: {said}"),
+            self.gives_up,
         )
         term = lease.acquire(standby=standby, stop=self.stop)
         self._refuse_lost, self._unfenced = lease.refuse_lost, term is not None and term.fence

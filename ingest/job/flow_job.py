@@ -16,6 +16,7 @@ from ingest.flows.flow_query import FlowQuery
 from ingest.flows.flow_record import FlowStatus
 from ingest.flows.flow_runs import FlowRun
 from ingest.job import spark_session, stop_signal
+from ingest.job.lent_keys import LentKeys
 from ingest.job.run_end import told
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files import durability
@@ -53,11 +54,15 @@ def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> Fl
     """Until it is stopped by a signal, or, ``once``, its inputs are read. Raises :class:`IngestError`."""
     flow_of(pipeline, name)
     durability.switch(on=pipeline.lake.sync)
-    stop = threading.Event()
+    stop, keys = threading.Event(), LentKeys(pipeline.lake)
     stop_signal.stops(stop)
+
+    def gives_up(failure: BaseException) -> bool:
+        return keys.are_old(failure) or spark_session.has_died(failure)
+
     say("starting Spark …")
     with told(log, pipeline.lake.path), session(pipeline, log) as spark:
-        found = FlowRun(spark, pipeline, name, say, stop, gives_up=spark_session.has_died)
+        found = FlowRun(spark, pipeline, name, say, stop, gives_up=gives_up)
         if once:
             found.once()
         else:

@@ -18,6 +18,7 @@ from ingest.batch.batch_report import BatchReport
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows.flow_runs import beside, each_once
 from ingest.job import executors, spark_session, stop_signal
+from ingest.job.lent_keys import LentKeys
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
@@ -72,6 +73,10 @@ class Run:
     """What of it is given up before."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _spark: SparkSession | None = None
+    _keys: LentKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keys = LentKeys(self.pipeline.lake)
 
     def execute(
         self, *, once: bool = False, standby: bool = False, from_beginning: bool = False
@@ -87,7 +92,7 @@ class Run:
                 if standby or not within_reach(lake):
                     # A standby has Spark warm before it is needed; a lake in HDFS is reached through Spark.
                     self._start_spark()
-                lease = Lease(files_at(lease_path(lake)), self.say)
+                lease = Lease(files_at(lease_path(lake)), self.say, self._keys.are_old)
                 try:
                     term = lease.acquire(standby=standby, stop=self._stop)
                     if term is None:
@@ -224,7 +229,8 @@ class Run:
 
     def _stream_until_done(self, streaming: Streaming, *, from_beginning: bool) -> None:
         """Decide anew and stream again whenever the query ends without being asked to. A lake that is away, or lets nobody in, is waited for
-        however long that lasts, but where the run is to end: nothing else can be done meanwhile, and nothing is lost.
+        however long that lasts, but where the run is to end, or only a new start would be let in: nothing else can be done
+        meanwhile, and nothing is lost.
         """
         tries, waited = 0, 0
         waits_for = () if streaming.once or streaming.only_replay else _THE_LAKE
@@ -239,6 +245,8 @@ class Run:
                 ended = again(executors.lost() or failure, self.log, self.pipeline.lake.path)
             if ended is None or self._stop.is_set():
                 return
+            if self._keys.are_old(ended.error):
+                raise ended.error
             from_beginning = False
             if isinstance(ended.error, waits_for):
                 waited, known = (1 if streaming.applied else waited + 1), streaming.away

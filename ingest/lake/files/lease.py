@@ -69,6 +69,8 @@ class Lease:
 
     files: Files
     say: Callable[[str], None]
+    gives_up: Callable[[BaseException], bool] = lambda _: False
+    """Of a store's failure: whether it is no use to stand by for its end."""
     _term: int = 0
     _owed: str = ""
     """:data:`UNFENCED` until the fence is there that this term has to put."""
@@ -79,7 +81,7 @@ class Lease:
     def acquire(self, *, standby: bool, stop: threading.Event) -> Term | None:
         """Take the lease; None when ``stop`` was set while waiting.
 
-        Raises :class:`IngestError` when a living job holds it, unless ``standby``, which waits.
+        Raises :class:`IngestError` when a living job holds it, or a store does not answer, unless ``standby``, which waits.
         """
         here = Owner.this_process()
         told = set[str]()
@@ -87,7 +89,7 @@ class Lease:
             try:
                 term = self._tried(here, told, stop, standby=standby)
             except (LakeAwayError, LakeDeniedError) as failure:
-                if not standby:
+                if not standby or self.gives_up(failure):
                     raise
                 # Who stands by for days is to be there when the store is again; the watch begins anew then.
                 self._once(told, failure.what)

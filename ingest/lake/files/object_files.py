@@ -73,8 +73,9 @@ class LakeDeniedError(IngestError):
             f"The object store does not let us into the lake {root}: {why}.",
             means="Nothing is lost; the batch in hand comes again.",
             remedy="correct the keys (`lake.storage` in the pipeline file), or what they may do in that bucket: list, read, "
-            "write and delete.",
-            may_pass=True,  # keys are changed, and clocks set right, while a job runs
+            "write and delete. Keys are read when a job starts: run again with new ones, which a service manager does by itself.",
+            exit_code=Exit.FAILED,
+            may_pass=True,  # what keys may do is changed, and clocks are set right, while a job runs
         )
 
 

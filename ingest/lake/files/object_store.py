@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 
+from ingest.config.connection_settings import Password
 from ingest.config.lake_settings import Lake
 from ingest.model.location import is_s3
 
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_KEYS = {
+    "AWS_ACCESS_KEY_ID": "access_key",
+    "AWS_SECRET_ACCESS_KEY": "secret_key",
+    "AWS_SESSION_TOKEN": "session_token",
+}
 _REGION, _ENDPOINT, _IN_CLEAR = "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"
 _OTHERS = (
     "AWS_ENDPOINT",
@@ -44,15 +49,33 @@ def lend(lake: Lake) -> None:
     if storage.endpoint is not None:
         os.environ[_ENDPOINT] = storage.endpoint
         os.environ[_IN_CLEAR] = str(storage.in_clear).lower()
-    if storage.access_key is None:
-        return
-    said = (storage.access_key, storage.secret_key, storage.session_token)
-    settings = ("access_key", "secret_key", "session_token")
-    for name, setting, key in zip(_KEYS, settings, said, strict=True):
+    for name, key in keys(lake).items():
         os.environ.pop(name, None)
         if key is not None:
-            of = f"the {setting.replace('_', ' ')} of the object store"
-            os.environ[name] = key.read(of, f"lake.storage.{setting}").get_secret_value()
+            os.environ[name] = key
+
+
+def keys(lake: Lake) -> dict[str, str | None]:
+    """What the pipeline file's references hold now, by the names of an environment; None: no such key. Empty where it names none. Raises
+    :class:`IngestError` where one is not there.
+    """
+    storage = lake.storage
+    if storage.access_key is None:
+        return {}
+    found = dict[str, str | None]()
+    for name, setting in _KEYS.items():
+        key: Password | None = getattr(storage, setting)
+        of = f"the {setting.replace('_', ' ')} of the object store"
+        found[name] = key.read(of, f"lake.storage.{setting}").get_secret_value() if key else None
+    return found
+
+
+def are_of_the_start(lake: Lake) -> bool:
+    """Whether keys are, or one is, of the environment of this process, which is that of its start."""
+    storage = lake.storage
+    said = [getattr(storage, setting) for setting in _KEYS.values()]
+    named = [key for key in said if key is not None]
+    return any(key.env for key in named) if named else next(iter(_KEYS)) in os.environ
 
 
 def region(lake: Lake) -> str:

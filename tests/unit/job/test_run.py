@@ -17,6 +17,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from ingest.config import pipeline_file
+from ingest.config.lake_settings import Lake
 from ingest.job.run import Run
 from ingest.job.spark_session import has_died
 from ingest.job.stream_guard import StreamGuard
@@ -360,7 +361,8 @@ AWAY = LakeAwayError("s3a://lake", "503 Service Unavailable")
 def tried(tmp_path, monkeypatch, failures, **parts):
     """A run that meets these failures one after the other, and then ends as asked; what it says, and how long it pauses."""
     said, paused, left = [], [], list(failures)
-    pipeline = SimpleNamespace(lake=SimpleNamespace(path="s3a://lake"))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    pipeline = SimpleNamespace(lake=Lake.model_validate({"path": "s3a://lake"}))
     run = Run(pipeline, tmp_path / "spark.log", said.append, lambda _: None)
     fails = streaming()
     vars(fails).update(parts)

@@ -345,7 +345,7 @@ def test_a_lease_beyond_this_machine_survives_spark_s_death(monkeypatch):
             raise Py4JError("An error occurred while calling o7.create")
 
     said = []
-    lease = Lease(Gone(), said.append, 3)
+    lease = Lease(Gone(), said.append, _term=3)
     ended = iter([False, False, True])
     monkeypatch.setattr(lease._ended, "wait", lambda _: next(ended))
     lease._keep_beating()
