@@ -121,12 +121,12 @@ def plan(file: PipelineFile, as_json: Json = False, home: local.Home = None) -> 
     """Show what pending DDL or a changed pipeline file will do, and what it costs; changes nothing."""
     from ingest.cli.loading import load
     from ingest.cli.plans import plan_table
-    from ingest.job import spark_session
+    from ingest.job import lake_reach
     from ingest.observe.pipeline_plan import gather
     from ingest.start.lake_format import refuse_other
 
     pipeline = load(file)
-    with spark_session.within_reach_of(pipeline, local.spark_log(home, "plan", pipeline.name)):
+    with lake_reach.reached(pipeline, local.spark_log(home, "plan", pipeline.name)):
         refuse_other(pipeline.lake.path)
         found = gather(pipeline)
     if as_json:
@@ -242,7 +242,7 @@ def resync(
     job, or the next one, brings it to its end; `ingest status` shows it until then.
     """
     from ingest.cli.loading import load
-    from ingest.job import spark_session
+    from ingest.job import lake_reach
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
     from ingest.source.named_table import known_table
@@ -255,7 +255,7 @@ def resync(
             "Say which tables, or --all.",
             remedy="`ingest resync FILE shop.orders`, or `ingest resync FILE --all`.",
         )
-    with spark_session.within_reach_of(pipeline, local.spark_log(home, "resync", pipeline.name)):
+    with lake_reach.reached(pipeline, local.spark_log(home, "resync", pipeline.name)):
         if everything:
             resnapshot(pipeline, say)
         else:

@@ -29,7 +29,7 @@ from ingest.kafka import client_settings
 from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
 from ingest.local.java import spark_java_home
-from ingest.model.location import is_local, is_s3, within_reach
+from ingest.model.location import is_local, is_s3
 
 DEFAULTS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -285,21 +285,6 @@ def for_pipeline(
             end(session)
             raise
     return session
-
-
-@contextmanager
-def within_reach_of(pipeline: Pipeline, log: Path) -> Iterator[None]:
-    """For a command that needs Spark for nothing but small files of the lake: one is begun, and ended, where they are reached through it
-    alone, as in HDFS.
-    """
-    if within_reach(pipeline.lake.path):
-        yield
-        return
-    session = for_pipeline(pipeline, log)
-    try:
-        yield
-    finally:
-        end(session)
 
 
 def _groups(pipeline: Pipeline) -> list[str]:
