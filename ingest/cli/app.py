@@ -147,12 +147,12 @@ def status(
         bool, typer.Option("--fail-without-job", help="Exit code 4 while no job keeps the lake.")
     ] = False,
     whole: Annotated[
-        bool, typer.Option("--all", help="Each table, however many there are.")
+        bool, typer.Option("--all", help="Each table and each cause, however many there are.")
     ] = False,
 ) -> None:
     """Show how far the lake is: whether a job runs, newest batch, lag per table, gaps, the connector's health."""
-    from ingest.cli.batches import status_table
     from ingest.cli.loading import load
+    from ingest.cli.status_table import status_table
     from ingest.observe.pipeline_status import gather
     from ingest.start.lake_format import refuse_other
 

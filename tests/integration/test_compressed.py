@@ -45,7 +45,7 @@ def test_what_a_session_compresses_is_told_and_taken_again_until_the_lake_is_equ
         assert f"{table}: asked for" in first.stderr
     assert "binlog_transaction_compression, which has to be OFF in every session" in first.stderr
     assert "zip.plain: several" not in first.stderr
-    status = cli("status", str(file)).stdout
+    status = cli("status", str(file), "--all").stdout
     assert "zip.keyed: several changes have one place in the log" in status
     until_equal(cli, file)
 

@@ -151,11 +151,13 @@ class Ward(Lab):
         return found
 
     def told(self) -> str:
-        """Every line of `ingest status` that names the ninth table, but for its row of the list of all, with those that
+        """Every line of `ingest status --all` that names the ninth table, but for its row of the list of all, with those that
         belong to it.
         """
         said, mine = list[str](), False
-        for line in command(self, "status", str(self.file), check=False).stdout.splitlines():
+        for line in command(
+            self, "status", str(self.file), "--all", check=False
+        ).stdout.splitlines():
             mine = f"{self.name}.{SICK}" in line if line[:1].strip() else mine
             if mine and not line.startswith(self.sick):
                 said.append(" ".join(line.split()))

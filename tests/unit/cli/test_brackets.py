@@ -7,8 +7,8 @@ from pyspark.sql import Row
 from rich.console import Console
 
 from ingest.cli import connector
-from ingest.cli.batches import status_table
 from ingest.cli.flow_tables import flow_table, late_table, refused_table
+from ingest.cli.status_table import status_table
 from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, TableProgress
 from ingest.observe.verdict import TableResult, Verdict
 from ingest.observe.verdict_table import verdict_table

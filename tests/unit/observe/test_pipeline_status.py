@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ingest.cli.batches import status_table
+from ingest.cli.status_table import status_table
 from ingest.flows.flow_record import FlowStatus
 from ingest.lake.files.lease_holder import Holder
 from ingest.model import reasons
