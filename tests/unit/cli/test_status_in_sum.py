@@ -23,7 +23,10 @@ WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
 AT = Position(0, 3, 70)
 REASONS = (
     *(one.of(column="'e'") for one in reasons.SET_ASIDE),
-    *(one.of(columns="a, b", what="the default", where="bin.7:4") for one in reasons.GAPS[:-1]),
+    *(
+        one.of(columns="a, b", what="the default", where="bin.7:4", table="shop._orders_new")
+        for one in reasons.GAPS[:-1]
+    ),
     reasons.DROPPED.of(on="2026-01-31", changes=3),
 )
 
