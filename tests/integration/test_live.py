@@ -19,7 +19,7 @@ from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.local.process import free_port
 
 
-def until(fact, seconds=90.0):
+def until(fact, seconds=240.0):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if fact():
