@@ -28,12 +28,23 @@ _REFUSED: dict[Fault, tuple[int, str]] = {
 }
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A request that reached the server, and how it was answered there, whatever was handed on of it."""
+
+    method: str
+    path: str
+    content: bytes
+    status: int
+
+
 @dataclass
 class Faulty:
-    """``fault``: asked with each request's method and path."""
+    """``fault``: asked with each request's method and path; ``heard``: told of each that has reached the server."""
 
     port: int
     fault: Callable[[str, str], Fault] = lambda method, path: "none"
+    heard: Callable[[Exchange], object] = lambda exchange: None
     done: list[tuple[str, str, Fault]] = field(default_factory=list)
     made: set[str] = field(default_factory=set)
     """Paths that were put."""
@@ -41,6 +52,20 @@ class Faulty:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+
+def _content(body: bytes, encoding: str) -> bytes:
+    """What was put: Amazon's clients for Java send it in pieces, each behind its size and signature."""
+    if "aws-chunked" not in encoding:
+        return body
+    content, rest = b"", body
+    while rest:
+        head, _, rest = rest.partition(b"\r\n")
+        size = int(head.partition(b";")[0], 16)
+        if not size:
+            break
+        content, rest = content + rest[:size], rest[size + 2 :]
+    return content
 
 
 @contextmanager
@@ -88,6 +113,8 @@ def before(port: int) -> Iterator[Faulty]:
                 content = answer.read()
             finally:
                 behind.close()
+            sent = _content(body, self.headers.get("Content-Encoding", ""))
+            faulty.heard(Exchange(self.command, self.path, sent, answer.status))
             if fault == "lost":
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
