@@ -1,10 +1,11 @@
 """MySQL, Kafka and Connect that let nobody in without TLS, a certificate and a password: the real servers, snapshot to audit."""
 
 import json
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from confluent_kafka import TopicPartition
@@ -16,6 +17,7 @@ from ingest.kafka import broker
 from ingest.model.errors import IngestError
 from ingest.source.connector import Connector
 from ingest.start.preflight import refuse_unfit
+from tests.support.looking import Looking
 from tests.support.secured import Pki, Secured
 
 
@@ -118,8 +120,8 @@ def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand
         "CREATE TABLE secure.orders (id INT PRIMARY KEY, note VARCHAR(40))",
         "INSERT INTO secure.orders VALUES (1, 'one'), (2, 'two')",
     )
-    file, _ = settings(cli, secured)
-    with only_by_tls(mysql, secured.pki):
+    file, text = settings(cli, secured)
+    with only_by_tls(mysql, secured.pki), Looking() as seen:
         made = cli("connector", "truststore", str(file), "-o", str(cli.folder / "mysql.p12"))
         assert made.returncode == 0, made.stderr
         done = [cli.once(file)]
@@ -134,9 +136,13 @@ def test_a_pipeline_over_secured_servers_comes_out_equal_and_its_passwords_stand
         assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
         equal, said = cli.audit(file)
         assert equal, said
-        connector = secured.rest().get("/connectors/secure/config").text
-        stand_nowhere(cli, secured, done, connector, pipeline_file.load(file))
-        secured.rest().delete("/connectors/secure")
+        done += [cli("status", str(file)), cli("audit", str(file))]
+        done += with_wrong_passwords(cli, secured, text)
+        answers = of_connect(mysql, secured, pipeline_file.load(file))
+    assert [line for line in seen.lines if "SparkSubmit" in line]
+    assert [line for line in seen.lines if f"run {file} --once" in line]
+    stand_nowhere(cli, secured, seen, done, answers)
+    secured.rest().delete("/connectors/secure")
 
 
 def refused_in_a_sentence(cli, secured, text):
@@ -173,33 +179,85 @@ def applied(file):
     Connector(pipeline).apply()
 
 
-def stand_nowhere(cli, secured, done, connector, pipeline):
-    """In no log, argument, topic, answer of Connect's, checkpoint, commit or sentence."""
-    found = {name: secured.secret(name).read_bytes() for name in ("kafka", "connect")} | {
-        "mysql": cli.stack.mysql().secret("ingest").read_bytes()
-    }
-    places = {
-        "the screen": "".join(one.stdout + one.stderr for one in done).encode(),
-        "Connect's answer": connector.encode(),
-        "a topic": b"".join(in_topics(pipeline)),
-        "an argument": json.dumps(
-            [one.info["cmdline"] for one in psutil.process_iter(["cmdline"])]
-        ).encode(),
-    }
+def with_wrong_passwords(cli, secured, text):
+    """What the commands print that are refused for a password: by Kafka, Connect, MySQL, and MySQL that the worker asks."""
+    done, file = [], cli.folder / "wrong.yaml"
+    for section, name, value, code in (
+        ("kafka", "security", {"file": str(secured.secret("wrong"))}, "E-KAFKA-DENIED"),
+        ("connect", "password", {"file": str(secured.secret("wrong"))}, "E-CONNECT-DENIED"),
+        ("source", "password", {"file": str(secured.secret("wrong"))}, "E-MYSQL-LOGIN"),
+        ("connect", "password_reference", f"${{dir:{secured.home}/secrets:wrong}}", "E-CONNECTOR"),
+    ):
+        changed = json.loads(json.dumps(text))
+        if name == "security":
+            changed["kafka"]["security"]["password"] = value
+        else:
+            changed[section][name] = value
+        file.write_text(yaml.safe_dump(changed))
+        for words in (("connector", "apply", str(file)), ("run", str(file), "--once")):
+            done.append(cli(*words))
+            assert done[-1].returncode, words
+            assert code in done[-1].stderr, done[-1].stderr
+    return done
+
+
+def of_connect(mysql, secured, pipeline):
+    """What Connect says of the connector, also of one whose task has failed, and of settings that it refuses."""
+    base, plugin = "/connectors/secure", "/connector-plugins/MySqlConnector/config/validate"
+    with secured.rest() as rest:
+        good = rest.get(f"{base}/config").json()
+        wrong = {**good, "database.password": f"${{dir:{secured.home}/secrets:wrong}}"}
+        answers = {f"validate {one}": rest.put(plugin, json=one).text for one in (good, wrong)}
+        assert "Access denied" in answers[f"validate {wrong}"]
+        mysql.sql("ALTER USER 'ingest'@'127.0.0.1' ACCOUNT LOCK")
+        try:
+            rest.post(f"{base}/restart?includeTasks=true&onlyFailed=false")
+            until = time.monotonic() + 120
+            while "FAILED" not in (status := rest.get(f"{base}/status").text):
+                assert time.monotonic() < until, status
+                time.sleep(0.5)
+        finally:
+            mysql.sql("ALTER USER 'ingest'@'127.0.0.1' ACCOUNT UNLOCK")
+        assert "Access denied" in status
+        paths = ("", "/config", "/status", "/tasks", "/tasks/0/status", "/offsets", "/topics")
+        answers |= {f"{base}{path}": rest.get(f"{base}{path}").text for path in paths}
+        answers |= {one: rest.get(one).text for one in ("/connectors?expand=info&expand=status",)}
+    answers["topics"] = b"".join(in_topics(pipeline)).decode(errors="replace")
+    return answers
+
+
+def stand_nowhere(cli, secured, seen, done, answers):
+    """In no log, argument, topic, answer of Connect's, checkpoint, commit, row or sentence."""
+    names = ("kafka", "connect", "wrong")
+    secrets = {name: secured.secret(name).read_text() for name in names}
+    secrets["mysql"] = cli.stack.mysql().secret("ingest").read_text()
+    places = {**answers, "the screen": "".join(one.stdout + one.stderr for one in done)}
+    places["an argument"] = "\n".join(seen.lines)
     folders = (cli.folder, cli.stack.home / "logs", secured.home / "logs", secured.home / "kafka")
-    for folder in folders:
-        for path in Path(folder).rglob("*"):
-            own = path.name == "server.properties"  # the broker's own password alone
-            if path.is_file() and not own:
-                places[str(path)] = path.read_bytes()
+    rows = ""
+    for path in (path for folder in folders for path in Path(folder).rglob("*")):
+        own = path.name == "server.properties"  # the broker's own password alone
+        if path.is_file() and not own:
+            places[str(path)] = path.read_bytes().decode(errors="replace")
+            if path.suffix == ".parquet":
+                places[f"rows of {path}"] = decoded(path)
+                rows += places[f"rows of {path}"]
+    assert "second" in rows
+    assert "secure.orders" in rows  # the manifest
     assert len(places) > 20
-    seen = [
+    found = [
         (name, place)
-        for name, word in found.items()
+        for name, word in secrets.items()
         for place, text in places.items()
         if word in text
     ]
-    assert seen == []
+    assert found == []
+
+
+def decoded(path):
+    """All that a Parquet file says, of its rows and of itself."""
+    with pq.ParquetFile(path) as file:
+        return f"{file.read().to_pylist()} {file.metadata.metadata} {file.schema_arrow}"
 
 
 def in_topics(pipeline):

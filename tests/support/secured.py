@@ -150,7 +150,7 @@ class Secured:
         self.pki = Pki(self.home / "pki")
         for name in ("server", "client"):
             self.pki.sign(name)
-        for name in ("kafka", "connect"):
+        for name in ("kafka", "connect", "wrong"):
             write_secret(self.secret(name), f"canary-{secrets.token_urlsafe(24)}")
         write_secret(self.secret("keystore"), "changeit")
         self.ports = {name: process.free_port() for name in ("kafka", "controller", "connect")}
