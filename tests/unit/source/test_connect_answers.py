@@ -231,6 +231,7 @@ def test_the_embedded_worker_is_asked_through_no_proxy(proxy, tmp_path):
 
 
 def test_a_worker_that_is_away_is_asked_through_the_proxy(proxy):
+    proxy[0].settimeout(60)  # who is to call may take long on a busy machine
     proxys = Heard(proxy[0])
     with pytest.raises(IngestError):
         connect_rest.Rest(Connect(url="http://connect.example:8083")).call("GET", "/connectors")
