@@ -47,7 +47,7 @@ class Cli:
     folder: Path
     spark: Any = None
 
-    def __call__(self, *words: str, env: dict[str, str] | None = None, timeout: float = 300):
+    def __call__(self, *words: str, env: dict[str, str] | None = None, timeout: float = 600):
         return subprocess.run(
             [sys.executable, "-m", "ingest", *words],
             capture_output=True,
