@@ -24,12 +24,12 @@ from ingest.source.resync_request import Request
 
 @dataclass(frozen=True)
 class Outcome:
-    """A table was read again: what is to go, and up to where gaps close then. ``void``: what was read says nothing of
-    the table any more, so that nothing goes and no gap closes.
+    """A table was read again: what is to go, and where its rows begin, up to which gaps close then. ``void``: what was read says
+    nothing of the table any more, so that nothing goes and no gap closes.
     """
 
     cleanup: Cleanup
-    asked: Position
+    begins: Position
     void: bool = False
 
 
@@ -90,18 +90,18 @@ class Retaking:
         empty = self.requests.was_empty(request)
         if state and request.kind == "BLOCKING" and not empty:
             # Its rows' own position; older ones went when they came. A gap behind it stays open.
-            asked = state.floor or request.below
-            return Outcome(Cleanup(table, asked), asked)
-        begins = state.reread if state else None
-        if begins is None and not empty and (state is None or state.snapshot != request.snapshot):
+            begins = state.floor or request.below
+            return Outcome(Cleanup(table, begins), begins)
+        first = state.reread if state else None
+        if first is None and not empty and (state is None or state.snapshot != request.snapshot):
             # Rows were read, and none of them is known of: they were settled before a crash, or came to nothing. That
             # the source had none is the last thing it says.
             return void
         # Without a first row the source's table is empty, or each row was changed while it was read: older rows go.
-        first = begins or request.below
+        begins = first or request.below
         # Debezium gives a chunk's rows the place at which the stream has passed the chunk's end, and leaves out those that
         # were changed meanwhile: they come by the stream alone, at places before that. All of these are behind the request.
-        return Outcome(Cleanup(table, min(first, request.below)), first)
+        return Outcome(Cleanup(table, min(begins, request.below)), begins)
 
     def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the

@@ -179,7 +179,7 @@ class Settling:
         elif request.table not in self._newest.tables:
             self._close_gaps(outcome.cleanup, request)
         else:
-            self.clean_up(outcome.cleanup, outcome.asked, asked_after=request.after)
+            self.clean_up(outcome.cleanup, outcome.begins, asked_after=request.after)
         self._awaited.forget(read)
         self._requests.done(request)
         # A DDL that came after the request may have opened another gap; and one that the request is void by is open.
@@ -197,12 +197,12 @@ class Settling:
     def clean_up(
         self,
         cleanup: Cleanup,
-        asked: Position | None = None,
+        begins: Position | None = None,
         note: Note | None = None,
         asked_after: int | None = None,
     ) -> None:
-        """Remove the rows that a completed snapshot did not contain, and publish that. ``asked``: where MySQL's log was
-        when the table's rows were read, as far as that is known; ``note``: of the attempt that a crash ended;
+        """Remove the rows that a completed snapshot did not contain, and publish that. ``begins``: where the rows of that
+        snapshot begin, where it was asked for; ``note``: of the attempt that a crash ended;
         ``asked_after``: see ``restarted_snapshots.closed``.
         """
         newest, name = self._newest, str(cleanup.table)
@@ -211,7 +211,7 @@ class Settling:
         entry = self._spine.without_changes("cleanup")
         log = newest.tables[name].log
         applied = self._applier.clean_up(cleanup, Work.of(note), log)
-        read_after = max(cleanup.below, asked or cleanup.below)
+        read_after = max(cleanup.below, begins or cleanup.below)
         settled = restarted_snapshots.settled(entry.tables[name], cleanup, read_after)
         after = replace(settled, version=applied.version, log=applied.log)
         gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after, asked_after)

@@ -63,13 +63,13 @@ def awaited(catalog: Catalog, states: Mapping[str, TableState]) -> list[Cleanup]
     return found
 
 
-def settled(state: TableState, cleanup: Cleanup, read: Position) -> TableState:
-    """The table's state once a cleanup is done. ``read``: where the rows of that snapshot begin. Of an incremental snapshot whose
+def settled(state: TableState, cleanup: Cleanup, begins: Position) -> TableState:
+    """The table's state once a cleanup is done. ``begins``: where the rows of that snapshot do. Of an incremental snapshot whose
     first row lies behind it, which is another one, it says nothing: were that row's place forgotten, the snapshot would look as if
     it had read nothing.
     """
     newest = max(p for p in (state.snapshot, cleanup.below) if p)
-    other = state.reread is not None and state.reread > read
+    other = state.reread is not None and state.reread > begins
     return replace(state, snapshot=newest, reread=state.reread if other else None)
 
 

@@ -132,11 +132,14 @@ class Catalog:
         if rows and rows.other and brought:
             brought += self._exchanged(rows.other, brought[-1])
         told = {version.table for version in brought}
-        for new in moved_from.keys() & self.versions.keys() - told:
-            at = SchemaVersion(new, position, UNKNOWN, (), self.versions[new][-1].key, statement)
-            at = replace(at, offset=offset, moved_from=moved_from[new], committed_at=committed_at)
-            self.versions[new].append(at)
-            brought.append(at)
+        for new in sorted(moved_from.keys() & self.versions.keys() - told):
+            untold = SchemaVersion(
+                *(new, position, UNKNOWN, (), self.versions[new][-1].key, statement, offset),
+                moved_from=moved_from[new],
+                committed_at=committed_at,
+            )
+            self.versions[new].append(untold)
+            brought.append(untold)
         return brought
 
     def _computing(

@@ -10,7 +10,7 @@ from ingest.kafka import broker
 from ingest.model import reasons
 from ingest.source.connector import Connector
 from ingest.source.later_tables import incomplete_in
-from tests.kills.lab import Lab
+from tests.support.own_lab import own_lab
 
 MANY = 131_072
 CHUNK = 8192
@@ -18,15 +18,10 @@ CHUNK = 8192
 
 @pytest.fixture
 def lab(stack, tmp_path, request):
-    """One pipeline with a job of its own. Connect remembers an offset under a name, so each has one of its own."""
     settings = {"source": {"first_rows": request.param}}
     name = f"first{zlib.crc32(request.node.name.encode())}"
-    found = Lab(stack, tmp_path / "first", name, settings=settings)
-    try:
+    with own_lab(stack, tmp_path / "first", name, settings=settings) as found:
         yield found
-    finally:
-        found.close()
-        Connector(found.pipeline()).delete()
 
 
 def fill(lab, table):

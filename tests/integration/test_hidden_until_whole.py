@@ -10,8 +10,7 @@ from deltalake import DeltaTable
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model import reasons
-from ingest.source.connector import Connector
-from tests.kills.lab import Lab
+from tests.support.own_lab import own_lab
 
 ROWS = 400
 CHANGED = reasons.CHANGED_WHILE_READ.says
@@ -70,13 +69,8 @@ def test_a_table_that_comes_in_over_many_batches_is_seen_as_it_was_and_then_whol
 
 @pytest.fixture
 def lab(stack, tmp_path):
-    """One pipeline with a job of its own."""
-    found = Lab(stack, tmp_path / "busy", "busy", tables=("bag",))
-    try:
+    with own_lab(stack, tmp_path / "busy", "busy", tables=("bag",)) as found:
         yield found
-    finally:
-        found.close()
-        Connector(found.pipeline()).delete()
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import yaml
 
 from ingest.model import reasons
 from ingest.source.connector import Connector
-from tests.kills.lab import Lab
+from tests.support.own_lab import own_lab
 
 UNKNOWN_TABLES = "inconsistent.schema.handling.mode"
 COLUMNS = """id INT AUTO_INCREMENT PRIMARY KEY, e ENUM('a', 'b,c') NOT NULL DEFAULT 'a', s SET('x', 'y'),
@@ -17,13 +17,8 @@ ROW = "('b,c', 'x,y', '-25:00:00.5', '2026-01-02 03:04:05.678901', 'é', 7, b'10
 
 @pytest.fixture
 def lab(stack, tmp_path, request):
-    """One pipeline with a job of its own."""
-    found = Lab(stack, tmp_path / "later", request.param, tables=())
-    try:
+    with own_lab(stack, tmp_path / "later", request.param, tables=()) as found:
         yield found
-    finally:
-        found.close()
-        Connector(found.pipeline()).delete()
 
 
 def insert(table, times=1):

@@ -1,14 +1,11 @@
 """A table without a key that is taken again while its server is quiet: all rows of the one reading count."""
 
-import json
-
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
 from ingest.kafka import broker
-from ingest.source.connector import Connector
-from tests.kills.lab import Lab
+from tests.support.own_lab import own_lab
 
 ROWS = 80_000
 TRIES = 5
@@ -16,23 +13,14 @@ TRIES = 5
 
 @pytest.fixture
 def lab(stack, tmp_path):
-    """One pipeline with a job of its own."""
-    found = Lab(stack, tmp_path / "reading", "reading", tables=("bag", "other"))
-    try:
+    with own_lab(stack, tmp_path / "reading", "reading", tables=("bag", "other")) as found:
         yield found
-    finally:
-        found.close()
-        Connector(found.pipeline()).delete()
 
 
 def end(lab):
     """Where the table's topic ends."""
     place = ("reading.reading.bag", 0)
     return broker.end_offsets(lab.pipeline(), [place[0]])[place]
-
-
-def is_taken(cli, lab):
-    return not json.loads(cli("status", str(lab.file), "--json").stdout)["resyncing"]
 
 
 def places(lab):
@@ -66,7 +54,7 @@ def test_rows_of_one_reading_carry_two_places_where_an_event_comes_meanwhile_and
         cli("resync", str(lab.file), "reading.bag")
         lab.until(lambda begin=begin: end(lab) > begin, "its first row in Kafka")
         lab.sql("INSERT INTO reading.other VALUES ()")
-        lab.until(lambda: is_taken(cli, lab), "taken again", 300, every=5.0)
+        lab.until(lambda: cli.is_taken_again(lab.file), "taken again", 300, every=5.0)
         found = places(lab)
         if found > 1:
             break

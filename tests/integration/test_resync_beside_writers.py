@@ -1,14 +1,12 @@
 """A table with a key that is taken again while it is written to: what changes while a chunk is read is neither lost nor undone."""
 
-import json
 import random
 import threading
 from contextlib import closing
 
 import pytest
 
-from ingest.source.connector import Connector
-from tests.kills.lab import Lab
+from tests.support.own_lab import own_lab
 
 ROWS = 6_000
 """Fewer than a chunk has: what changes meanwhile stands before the place of all other rows of the reading."""
@@ -16,17 +14,8 @@ ROWS = 6_000
 
 @pytest.fixture
 def lab(stack, tmp_path):
-    """One pipeline with a job of its own."""
-    found = Lab(stack, tmp_path / "beside", "beside", tables=("t",))
-    try:
+    with own_lab(stack, tmp_path / "beside", "beside", tables=("t",)) as found:
         yield found
-    finally:
-        found.close()
-        Connector(found.pipeline()).delete()
-
-
-def is_taken(cli, lab):
-    return not json.loads(cli("status", str(lab.file), "--json").stdout)["resyncing"]
 
 
 def left_out_of_chunks(lab):
@@ -72,7 +61,7 @@ def test_rows_that_change_while_their_chunk_is_read_are_neither_lost_nor_undone(
     try:
         for _ in range(4):
             cli("resync", str(lab.file), "beside.t")
-            lab.until(lambda: is_taken(cli, lab), "taken again", 300, every=1.0)
+            lab.until(lambda: cli.is_taken_again(lab.file), "taken again", 300, every=1.0)
     finally:
         stop.set()
         writer.join()

@@ -1,24 +1,12 @@
 """What Spark throws where an object store does not answer as it should is no table's own failure."""
 
-import json
-import subprocess
-import sys
-
-from tests.outside.packages import ROOT
+from tests.support import own_process
 
 
 def test_a_store_s_failure_stops_no_table_and_a_file_that_is_gone_or_cut_off_does():
     """Wherever it comes: at a look, a list, a data file (which another client of Amazon's reads), or a commit."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.object_store.server_failures"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = {what: tuple(told) for what, told in json.loads(done.stdout.splitlines()[-1]).items()}
+    said = own_process.came_out("tests.object_store.server_failures", seconds=300)
+    found = {what: tuple(told) for what, told in said.items()}
     own = {what: found.pop(what) for what in ("gone", "cut off")}
     assert set(own.values()) == {(False, "")}
     # The answer to a look has no body, so that 400 is all that it says.

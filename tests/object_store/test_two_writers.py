@@ -1,8 +1,5 @@
 """Two writers of one table in an object store, of Spark, delta-rs and our own committer: each version is made by one, and the other is told."""
 
-import json
-import subprocess
-import sys
 from functools import cache
 
 import pytest
@@ -10,7 +7,7 @@ import pytest
 from tests.object_store.commits_seen import FAULTS
 from tests.object_store.two_writers import ANSWERS, PAIRS
 from tests.object_store.writers import WAYS
-from tests.outside.packages import ROOT
+from tests.support import own_process
 
 WITHOUT_FAULT = {name: [] for name in FAULTS}
 SHORT = ("held", "faults", "by_deltas_own", "by_plain_puts")
@@ -18,25 +15,8 @@ SHORT = ("held", "faults", "by_deltas_own", "by_plain_puts")
 
 @cache
 def came_out(scenes=SHORT, rounds=8):
-    """In a process of their own: Spark has one session in each."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.object_store.two_writers",
-            "--rounds",
-            str(rounds),
-            "--scenes",
-            *scenes,
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    arguments = ("--rounds", str(rounds), "--scenes", *scenes)
+    return own_process.came_out("tests.object_store.two_writers", *arguments, seconds=800)
 
 
 def faults(found):

@@ -1,29 +1,20 @@
 """State of a flow's own, in Python, with timers: by Spark's transformWithState, which needs packages that nothing else does."""
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from ingest.model.errors import IngestError
 from ingest.recipes import silence
 from tests.outside.packages import ROOT, installed
+from tests.support import own_process
 
 
 @pytest.mark.long
 def test_who_says_nothing_for_ten_minutes_is_told_of_once(tmp_path):
     path = f"{installed('state')}{os.pathsep}{ROOT}"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.outside.silence", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = [tuple(one) for one in json.loads(done.stdout.splitlines()[-1])]
+    said = own_process.came_out("tests.outside.silence", str(tmp_path), PYTHONPATH=path)
+    found = [tuple(one) for one in said]
     assert found == [("cellar", "12:02"), ("door", "12:08"), ("roof", "12:09")]
 
 

@@ -99,6 +99,10 @@ class Cli:
                 return
             assert time.monotonic() < deadline, (left, report["resyncing"])
 
+    def is_taken_again(self, file: Path) -> bool:
+        """Whether no table is being taken again any more."""
+        return not json.loads(self("status", str(file), "--json").stdout)["resyncing"]
+
     def audit(self, file: Path) -> tuple[bool, dict[str, Any]]:
         """The audit itself, in the test run's own Spark (`ingest audit` would start another)."""
         verdict = Audit(pipeline_file.load(file), self.spark, lambda _: None, wait=60).execute()
