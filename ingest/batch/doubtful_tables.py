@@ -17,7 +17,7 @@ from ingest.model.manifest import Entry
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured
-from ingest.schema.set_aside import Spans
+from ingest.schema.set_aside import Span, Spans
 from ingest.source.resync import Requests
 from ingest.source.resync_request import Request
 
@@ -78,20 +78,28 @@ class Retaking:
         ignored = "truncate" in self.pipeline.rules(table).ignores
         return not ignored and target.truncated(Position(0, 0, 0)) is not None
 
-    def outcome(self, request: Request, newest: Entry) -> Outcome | None:
-        """What has come of taking a table again; None until all of it is in Kafka, or nothing of it will be."""
+    def outcome(self, request: Request, newest: Entry, aside: Spans) -> Outcome | None:
+        """What has come of taking a table again; None until all of it is in Kafka, or nothing of it will be. ``aside``: where what
+        was read could not be taken in.
+        """
+        table, state = TableId.parse(request.table), newest.tables.get(request.table)
+        void = Outcome(Cleanup(table, request.below), request.below, void=True)
+        newer = [gap for gap in newest.gaps if gap.makes_void(request.table, request.after)]
+        if not request.blocks and any(gap.is_untold for gap in newer):
+            return (
+                void  # its rows cannot be read before its definition is, and that is asked for anew
+            )
         gone = self.requests.is_gone(request)
         if not (gone or self.requests.is_complete(request)):
             return None
-        table, state = TableId.parse(request.table), newest.tables.get(request.table)
-        void = Outcome(Cleanup(table, request.below), request.below, void=True)
-        if gone or any(gap.makes_void(request.table, request.after) for gap in newest.gaps):
+        if gone or newer:
             return void
         empty = self.requests.was_empty(request)
         if state and request.kind == "BLOCKING" and not empty:
             # Its rows' own position; older ones went when they came. A gap behind it stays open.
             begins = state.floor or request.below
-            return Outcome(Cleanup(table, begins), begins)
+            unread = state.hidden is None and _is_unread(aside.get(table, ()), begins)
+            return void if unread else Outcome(Cleanup(table, begins), begins)
         first = state.reread if state else None
         if first is None and not empty and (state is None or state.snapshot != request.snapshot):
             # Rows were read, and none of them is known of: they were settled before a crash, or came to nothing. That
@@ -99,6 +107,8 @@ class Retaking:
             return void
         # Without a first row the source's table is empty, or each row was changed while it was read: older rows go.
         begins = first or request.below
+        if _is_unread(aside.get(table, ()), begins):
+            return void
         # Debezium gives a chunk's rows the place at which the stream has passed the chunk's end, and leaves out those that
         # were changed meanwhile: they come by the stream alone, at places before that. All of these are behind the request.
         return Outcome(Cleanup(table, min(begins, request.below)), begins)
@@ -120,3 +130,10 @@ class Retaking:
                 lasting = any(span.lasts for span in (aside.get(gap.of, ()) if gap.of else ()))
                 then = "set aside, the others go on" if lasting else "taking the table again"
                 self.requests.say(f"{gap.table}: {gap.reason}; {then}")
+
+
+def _is_unread(aside: Sequence[Span], begins: Position) -> bool:
+    """Whether rows that were read from a place on, or changes behind them, could not be taken in: what is absent from what was is not
+    absent from the source.
+    """
+    return any(span.end is None or span.end > begins for span in aside)

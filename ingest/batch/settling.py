@@ -24,6 +24,7 @@ from ingest.model import reasons
 from ingest.model.gap import Gap
 from ingest.model.manifest import Entry, Kind
 from ingest.model.position import Position
+from ingest.model.reasons import Reason
 from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import ddl_policy, pending_ddl
@@ -96,6 +97,8 @@ class Settling:
         known = [streaming, *(mark.position for mark in newest.high_water.values())]
         streamed = max((position for position in known if position), default=None)
         requests = self._requests.look()
+        self._read_again(self._among_others(requests, newest, streamed), reasons.AMONG_OTHERS)
+        newest = self._newest
         if streamed is not None:
             self._follow_ddl(newest, streamed, requests)
         for cleanup in restarted_snapshots.awaited(self._definitions.known(), newest.tables):
@@ -104,7 +107,7 @@ class Settling:
             if restarted_snapshots.is_complete(cleanup, streamed) and self._is_applied(cleanup):
                 self.clean_up(cleanup)
         self._hidden.look(newest, streamed, requests)
-        self._read_again(self._hidden.to_ask_again())
+        self._read_again(self._hidden.to_ask_again(), reasons.CHANGED_WHILE_READ)
         for request in requests:
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
@@ -131,11 +134,24 @@ class Settling:
         later.published(looked, self._spine.newest)
         self.ask_again(gaps)
 
-    def _read_again(self, tables: Mapping[TableId, Position]) -> None:
+    def _among_others(
+        self, requests: Sequence[Request], newest: Entry, streamed: Position | None
+    ) -> dict[TableId, Position]:
+        """Tables among whose rows those of another may stand, by where they may. The rows may still be on their way: the request
+        is open until the connector has read all, so that what is asked for anew is read behind them, and removes them.
+        """
+        found = {}
+        for one in requests:
+            told = any(gap.makes_void(one.table, one.after) for gap in newest.gaps)
+            if not told and self._requests.holds_other_rows(one):
+                found[TableId.parse(one.table)] = max(streamed or one.below, one.below)
+        return found
+
+    def _read_again(self, tables: Mapping[TableId, Position], reason: Reason) -> None:
         """Gaps by which what was read of these, up to these places, is void, and asked for anew."""
         for table, known in tables.items():
             entry, number = self._newest, self._spine.note().batch_id
-            why, place = reasons.CHANGED_WHILE_READ.says, (self._again.pipeline.topic(table), 0)
+            why, place = reason.says, (self._again.pipeline.topic(table), 0)
             at = entry.ends.get(place, 0)
             gap = Gap(str(table), *place, at, at, why, number, position=known)
             self._spine.rewind(replace(entry, gaps=(*entry.gaps, gap)))
@@ -160,7 +176,7 @@ class Settling:
 
     def _complete(self, request: Request) -> bool:
         """A table that was read again: done once all that was read is in Kafka and applied."""
-        outcome = self._again.outcome(request, self._newest)
+        outcome = self._again.outcome(request, self._newest, self._definitions.readable()[1])
         if outcome is None:
             return False
         if not outcome.void and self._hidden.is_under_way(request):
@@ -214,7 +230,7 @@ class Settling:
         read_after = max(cleanup.below, begins or cleanup.below)
         settled = restarted_snapshots.settled(entry.tables[name], cleanup, read_after)
         after = replace(settled, version=applied.version, log=applied.log)
-        gaps = restarted_snapshots.closed(newest.gaps, cleanup, read_after, asked_after)
+        gaps = restarted_snapshots.closed(newest.gaps, cleanup, asked_after)
         tables, seconds = {**entry.tables, name: after}, time.monotonic() - started
         self._spine.publish(replace(entry, tables=tables, gaps=gaps, seconds=seconds))
         self._awaited.forget(cleanup)
@@ -222,7 +238,7 @@ class Settling:
     def _close_gaps(self, cleanup: Cleanup, request: Request) -> None:
         """Of a table of which there is no row, here or at the source."""
         entry = self._spine.without_changes("cleanup")
-        gaps = restarted_snapshots.closed(entry.gaps, cleanup, cleanup.below, request.after)
+        gaps = restarted_snapshots.closed(entry.gaps, cleanup, request.after)
         if gaps != entry.gaps:
             self._spine.publish(replace(entry, gaps=gaps))
 

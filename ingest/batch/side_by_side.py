@@ -57,7 +57,8 @@ class Failures:
         can go on; ``applied``: tables whose part of the same batch did not fail.
         """
         for table, failure in found.items():
-            self._tries[table] += TRIES if isinstance(failure, IngestError) else 1
+            certain = isinstance(failure, IngestError) and not failure.may_pass
+            self._tries[table] += TRIES if certain else 1
         if not others or any(map(self.is_everybodys, found.values())):
             return False
         if self.tables.issuperset(map(str, found)):

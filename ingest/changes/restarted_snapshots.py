@@ -74,10 +74,10 @@ def settled(state: TableState, cleanup: Cleanup, begins: Position) -> TableState
 
 
 def closed(
-    gaps: Sequence[Gap], cleanup: Cleanup, read_after: Position, asked_after: int | None = None
+    gaps: Sequence[Gap], cleanup: Cleanup, asked_after: int | None = None
 ) -> tuple[Gap, ...]:
-    """The gaps once a cleanup is done. ``read_after``: where MySQL's log was when its rows were read, or
-    earlier; a gap that was recorded behind that stays open. ``asked_after``: the batch after which the table was asked
+    """The gaps once a cleanup is done. One behind the place up to which rows were removed stays open: a row that was written in between,
+    and taken away by what the gap says, would stay for good. ``asked_after``: the batch after which the table was asked
     for; None for a snapshot that the connector began of itself.
     """
 
@@ -85,7 +85,7 @@ def closed(
         if not (gap.is_open and gap.table == str(cleanup.table)):
             return False
         if not reasons.voids(gap.reason):
-            return gap.position is None or gap.position <= read_after
+            return gap.position is None or gap.position <= cleanup.below
         # Rows that were read before it was recorded may be lost themselves, and a quiet source's log stands where it
         # stood: positions do not tell them from those that were read since. For a snapshot that nobody asked for they
         # do, as the gap's position is not below any that was known then.

@@ -32,7 +32,7 @@ def status_table(report: ProgressReport, *, whole: bool = True) -> Group:
     found = notices(report)
     room = ONE_SCREEN - len(head) - len(foot) - _AROUND
     said = one_screen.each(found) if whole else one_screen.told(found, room - _FEWEST)
-    most = len(report.tables) if whole else min(one_screen.ROWS, room - len(said))
+    most = len(report.tables) if whole else max(_FEWEST, min(one_screen.ROWS, room - len(said)))
     text = Text()
     for line, style in (*head, *said, *foot):
         text.append(f"{line}\n", style)

@@ -21,6 +21,7 @@ from ingest.flows.flow_query import FlowQuery, RepeatedError
 from ingest.flows.flow_record import FlowStatus
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.files.lease import Lease, LeaseLostError, Term
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import IngestError
 
@@ -190,7 +191,7 @@ class FlowRun:
 
     def _note(self, **now: Any) -> None:
         self.status = replace(self.status, **now)
-        with suppress(OSError, Py4JError):  # nothing depends on it
+        with suppress(OSError, Py4JError, LakeAwayError, LakeDeniedError):  # nothing depends on it
             self.folder.say(self.status)
 
     def _failed(self, failure: Exception, *, at_once: str, pause: float) -> None:

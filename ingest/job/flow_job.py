@@ -19,7 +19,7 @@ from ingest.job import spark_session, stop_signal
 from ingest.job.lent_keys import LentKeys
 from ingest.job.run_end import told
 from ingest.lake.delta.commit import Committer
-from ingest.lake.files import durability
+from ingest.lake.files import durability, hadoop_files
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import IngestError
@@ -58,7 +58,9 @@ def run(pipeline: Pipeline, name: str, log: Path, say: Say, *, once: bool) -> Fl
     stop_signal.stops(stop)
 
     def gives_up(failure: BaseException) -> bool:
-        return keys.are_old(failure) or spark_session.has_died(failure)
+        # Of a query Spark says what its store has answered.
+        of_lake = hadoop_files.failed(pipeline.lake.path, failure)
+        return keys.are_old(of_lake or failure) or spark_session.has_died(failure)
 
     say("starting Spark …")
     with told(log, pipeline.lake.path), session(pipeline, log) as spark:

@@ -21,8 +21,10 @@ from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.server_failure import is_away
-from ingest.model import reasons
+from ingest.lake.files.object_files import LakeDeniedError
+from ingest.lake.files.server_failure import is_away, is_refusal
+from ingest.lake.files.storage import lets_in
+from ingest.model import restart_reasons
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.model.reasons import Reason
 
@@ -71,20 +73,32 @@ def may_pass(failure: IngestError) -> bool:
 
 def tried_again() -> Again:
     """A table that stands still by one failure is tried once more."""
-    says = reasons.TRIED_AGAIN.says
+    says = restart_reasons.TRIED_AGAIN.says
     error = IngestError("E-START-AGAIN", f"{says}.", remedy="run again.", exit_code=Exit.FAILED)
-    return Again(says, error, code=reasons.TRIED_AGAIN.code)
+    return Again(says, error, code=restart_reasons.TRIED_AGAIN.code)
 
 
-def is_everybodys(failure: BaseException) -> bool:
-    """True for a failure at a table that is not its own: of the lease, a disk, a server, Spark, or a run that is ended."""
+def is_everybodys(failure: BaseException, lake: str = "") -> bool:
+    """True for a failure at a table that is not its own: of the lease, a disk, a server, Spark, or a run that is ended. ``lake``: its path, where the
+    store that keeps it is to be asked whether it refuses one table alone.
+    """
     if isinstance(failure, LeaseLostError | ForeignCommitError | MemoryError) or of_disk(failure):
         return True
+    if lake and _is_refused_alone(failure, lake):
+        return False
     if isinstance(failure, IngestError):
         return may_pass(failure)
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
     return _is_any(failure, *_OF_ALL) or is_away(failure)
+
+
+def _is_refused_alone(failure: BaseException, lake: str) -> bool:
+    """Whether an object store refuses what it would not refuse of the others, as it lets us into the lake otherwise: a file that is archived, a key or
+    a policy of one folder. Taken for everybody's, all tables would wait for it.
+    """
+    answered = isinstance(failure, LakeDeniedError) or is_refusal(failure)
+    return answered and lets_in(lake)
 
 
 def _is_any(failure: BaseException, *signs: str) -> bool:
@@ -98,6 +112,7 @@ FULL_HEAP = "OutOfMemoryError"
 _OF_ALL = (
     "org.apache.kafka.",
     "InterruptedException",
+    "InterruptedIOException",
     spark_failure.CANCELLED,
     spark_failure.STOPPED,
     FULL_HEAP,
@@ -168,17 +183,17 @@ def _write(failure: BaseException, text: TextIO) -> None:
 def _mended_by_deciding(failure: BaseException) -> Reason | None:
     """Why a new decision mends it; None for any other failure. By what a failure is: its text may hold values of rows."""
     if isinstance(failure, ForeignCommitError):
-        return reasons.CONFLICT
+        return restart_reasons.CONFLICT
     if isinstance(failure, StaleCheckpointError):
-        return reasons.STALE_CHECKPOINT
+        return restart_reasons.STALE_CHECKPOINT
     if isinstance(failure, ClockSetBackError):
-        return reasons.CLOCK_SET_BACK
+        return restart_reasons.CLOCK_SET_BACK
     if isinstance(failure, IngestError):
         return None
     if _is_any(failure, "CONCURRENT_STREAM_LOG_UPDATE"):
-        return reasons.SHARED_CHECKPOINT
+        return restart_reasons.SHARED_CHECKPOINT
     if _is_any(failure, "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
-        return reasons.LOST_RECORDS
+        return restart_reasons.LOST_RECORDS
     return None
 
 

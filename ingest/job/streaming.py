@@ -98,7 +98,8 @@ class Streaming:
 
     def __post_init__(self) -> None:
         self.registering = Registering(self.spark, self.pipeline, self.say)
-        self._failures = Failures(is_everybodys, goes_on=not (self.once or self.only_replay))
+        of_all = partial(is_everybodys, lake=self.pipeline.lake.path)
+        self._failures = Failures(of_all, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
         """Decide, mend, stream; returns why it ended, unless it was to end."""

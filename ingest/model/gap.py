@@ -51,7 +51,7 @@ class Gap:
         """True where the connector may not know the table's columns, as it has joined later or got its name from a table that is
         left out, and it was not taken whole yet.
         """
-        untold = (reasons.JOINED, reasons.UNKNOWN_COLUMNS)
+        untold = (reasons.JOINED, reasons.UNKNOWN_COLUMNS, reasons.GUESSED_COLUMNS)
         return self.is_open and any(one.is_in(self.reason) for one in untold)
 
     @property

@@ -1,4 +1,5 @@
-"""Why something was not simply applied, and who merged a table: each reason once, with what it means and what to do.
+"""Why something was not simply applied, and who merged a table: each reason once, with what it means and what to do. Why a
+stream begins anew stands in ``restart_reasons``.
 
 The sentences stand in lakes: in the manifest's gaps and tables, and in the quarantine. What is decided by a reason is asked of it
 here (``is_in``, ``replays``), so a sentence that an earlier version wrote has to stay as it is; a test holds all of
@@ -136,6 +137,18 @@ UNKNOWN_COLUMNS = Reason(
     "nothing: the table is taken by itself where MySQL has GTIDs; else `ingest resync FILE --all`",
     voids=True,
 )
+GUESSED_COLUMNS = Reason(
+    "the connector no longer knew its columns, and took them from what MySQL's driver says, without labels and character sets",
+    _UNTIL_THEN,
+    UNKNOWN_COLUMNS.remedy,
+    voids=True,
+)
+AMONG_OTHERS = Reason(
+    "the connector gave another table up while it read several, and rows of that one may stand among the rows of this one",
+    "rows may be there that the source does not have, and rows of the source may be missing, until the table was taken again",
+    BY_ITSELF,
+    voids=True,
+)
 FIRST_ROWS = Reason(
     "rows of before the first run are still to come: they are read in chunks, beside the stream",
     "the table is incomplete, and may be empty or missing, until it was taken whole",
@@ -149,8 +162,8 @@ DROPPED = Reason(
 GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
     *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, CHANGED_WHILE_READ),
-    *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, UNKNOWN_COLUMNS, FIRST_ROWS),
-    DROPPED,
+    *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, UNKNOWN_COLUMNS, GUESSED_COLUMNS),
+    *(AMONG_OTHERS, FIRST_ROWS, DROPPED),
 )
 
 
@@ -291,40 +304,6 @@ QUARANTINED = (
     *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, NO_AFTER, NO_BEFORE, NOT_ITS_TYPE),
     *(OTHER_COLUMNS, UNREAD_LABEL, NOT_SENT, DOES_NOT_FIT, EPOCH_DATE, ZERO_DATE_KEY),
     *(UPDATE_OF_A_LOG, ABSENT, BEHIND),
-)
-
-# Why a stream begins anew by itself. A server that is away is said by its error's own code.
-
-_NOTHING_LOST = "nothing is lost: where to go on is decided anew, and nothing is applied twice"
-
-CONFLICT = Reason(
-    "Somebody else changed {path} ({operation}, version {version})",
-    _NOTHING_LOST,
-    "keep other writers out",
-    code="conflict",
-)
-STALE_CHECKPOINT = Reason(
-    "the checkpoint does not continue the manifest", _NOTHING_LOST, code="stale-checkpoint"
-)
-SHARED_CHECKPOINT = Reason(
-    "another job wrote to the checkpoint",
-    _NOTHING_LOST,
-    "see that one job alone runs on the lake",
-    code="shared-checkpoint",
-)
-LOST_RECORDS = Reason(
-    "Kafka no longer has records that were to be applied",
-    "a gap says what is missing until the table was taken again",
-    RETENTION.remedy,
-    code="lost-records",
-)
-CLOCK_SET_BACK = Reason("this machine's clock was set back", _NOTHING_LOST, code="clock-set-back")
-TRIED_AGAIN = Reason(
-    "a table that stood still by one failure is tried once more", _NOTHING_LOST, code="try-again"
-)
-RESTARTS = (
-    *(CONFLICT, STALE_CHECKPOINT, SHARED_CHECKPOINT),
-    *(LOST_RECORDS, CLOCK_SET_BACK, TRIED_AGAIN),
 )
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.

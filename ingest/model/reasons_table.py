@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from ingest.model import reasons
+from ingest.model import reasons, restart_reasons
 
 _KINDS = (
     ("Gaps", reasons.GAPS),
@@ -13,7 +13,7 @@ _KINDS = (
     ("Tables that stand still", reasons.STANDING),
     ("Tables that only the lake has", reasons.ONLY_IN_LAKE),
     ("Rows in quarantine", reasons.QUARANTINED),
-    ("A stream that begins anew", reasons.RESTARTS),
+    ("A stream that begins anew", restart_reasons.RESTARTS),
     ("Who merged a table", reasons.MERGED_BY),
     ("Why Spark read a table's changes", reasons.READ_BY_SPARK),
 )

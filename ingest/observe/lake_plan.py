@@ -136,7 +136,10 @@ def _changed(
     for version in later:
         name = str(version.table)
         if version.kind == UNKNOWN:
-            why = f"read from MySQL, with its columns: it came from {version.moved_from}"
+            came = (
+                f"it came from {version.moved_from}" if version.moved_from else "they were not told"
+            )
+            why = f"read from MySQL, with its columns: {came}"
             found.append(Effect(name, version.ddl, ("resync",), why))
             previous = None
             continue

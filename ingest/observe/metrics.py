@@ -12,7 +12,7 @@ from typing import Literal
 
 from ingest import __version__
 from ingest.flows.flow_record import FlowStatus
-from ingest.model import reasons
+from ingest.model import restart_reasons
 from ingest.model.topics import TableId, captured
 from ingest.observe.caught_up import Progress
 from ingest.observe.totals import Totals
@@ -288,7 +288,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "ingest_restarts_total",
         "counter",
-        f"how often the stream began anew, by reason: {', '.join(f'`{one.code}`' for one in reasons.RESTARTS)}, "
+        f"how often the stream began anew, by reason: {', '.join(f'`{one.code}`' for one in restart_reasons.RESTARTS)}, "
         "or an error's code",
         lambda facts: _each(facts.totals.restarts),
         ("reason",),
@@ -297,7 +297,7 @@ METRICS: tuple[Metric, ...] = (
         "ingest_conflicts_total",
         "counter",
         "those among them because somebody else had committed to a table",
-        lambda facts: _one(facts.totals.restarts[reasons.CONFLICT.code]),
+        lambda facts: _one(facts.totals.restarts[restart_reasons.CONFLICT.code]),
     ),
     Metric(
         "ingest_upkeep_total",

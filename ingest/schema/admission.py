@@ -13,9 +13,11 @@ from ingest.schema.mysql_types import UnknownType, column_type
 def admitted(version: SchemaVersion, profile: Profile) -> SchemaVersion:
     """The version itself. Raises :class:`IngestError` when a column has no exact place, or no column is known."""
     if version.kind == UNKNOWN:
+        name = version.moved_from
+        why = reasons.UNKNOWN_COLUMNS.of(table=name) if name else reasons.GUESSED_COLUMNS.says
         raise IngestError(
             "E-COLUMNS-UNKNOWN",
-            f"{version.table}: {reasons.UNKNOWN_COLUMNS.of(table=version.moved_from)}.",
+            f"{version.table}: {why}.",
             means="The batch was not applied; its changes stay in Kafka.",
             remedy="`ingest resync` takes the table again, with its columns.",
             exit_code=Exit.FAILED,

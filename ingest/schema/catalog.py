@@ -80,7 +80,8 @@ class Catalog:
         The snapshot's own DROP records are not facts about the source (Debezium writes them before
         each CREATE) and are left out. Of a table that it leaves out Debezium forgets the columns when its task begins anew:
         given the name of one that it follows, it is told without columns, and its changes are read by those that the name stood
-        for before (seen with 3.6.1). Such a version is ``UNKNOWN``.
+        for before (seen with 3.6.1). Such a version is ``UNKNOWN``. So is one that a table gets without a statement: asked for an
+        incremental snapshot of one that it does not know, Debezium takes its columns from what the driver says.
         """
         source = record["source"]
         if not source.get("file"):
@@ -98,6 +99,16 @@ class Catalog:
             name = dropped_database(statement)
             gone = {table for table in self.versions if table.database == name}
             gone |= set(moved_from.values())
+
+        def unknown(table: TableId, key: tuple[str, ...]) -> SchemaVersion:
+            found = SchemaVersion(
+                *(table, position, UNKNOWN, (), key, statement, offset),
+                moved_from=moved_from.get(table),
+                committed_at=committed_at,
+            )
+            self.versions.setdefault(table, []).append(found)
+            return found
+
         brought = []
         for other in sorted(gone & set(self.versions)):
             left = SchemaVersion(
@@ -111,6 +122,10 @@ class Catalog:
             table = change.get("table") or {}
             named = _table_id(change["id"])
             columns = tuple(Column.from_json(column) for column in table.get("columns", ()))
+            if change["type"] == "CREATE" and not statement:
+                key = _key(table.get("primaryKeyColumnNames", ()), columns)
+                brought.append(unknown(named, key))
+                continue
             version = SchemaVersion(
                 table=named,
                 position=position,
@@ -133,13 +148,7 @@ class Catalog:
             brought += self._exchanged(rows.other, brought[-1])
         told = {version.table for version in brought}
         for new in sorted(moved_from.keys() & self.versions.keys() - told):
-            untold = SchemaVersion(
-                *(new, position, UNKNOWN, (), self.versions[new][-1].key, statement, offset),
-                moved_from=moved_from[new],
-                committed_at=committed_at,
-            )
-            self.versions[new].append(untold)
-            brought.append(untold)
+            brought.append(unknown(new, self.versions[new][-1].key))
         return brought
 
     def _computing(

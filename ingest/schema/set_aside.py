@@ -58,6 +58,10 @@ class Admission:
                 why = _unfit(versions[index], self.profile)
                 if why:
                     self._unfit.setdefault(table, {})[index] = why
+                    if versions[index].kind == UNKNOWN:
+                        # In one statement the table of before got another name. Its rows stay at hand until the new one's are read.
+                        gone = _gives_way(versions, index)
+                        self._unfit[table].update(dict.fromkeys(gone, why))
             self._looked[table] = max(len(versions), self._looked.get(table, 0))
         unfit = {table: found for table, found in self._unfit.items() if table in catalog.versions}
         if not unfit:
@@ -80,6 +84,12 @@ def _unfit(version: SchemaVersion, profile: Profile) -> str:
     except IngestError as refused:
         return refused.what.removeprefix(str(version.table)).removeprefix(":").strip(" .")
     return ""
+
+
+def _gives_way(versions: Sequence[SchemaVersion], index: int) -> list[int]:
+    """Which of a table's versions are its end by the very statement that gave its name to another."""
+    at = versions[index].position
+    return [n for n, one in enumerate(versions) if one.kind == "DROP" and one.position == at]
 
 
 def _spans(versions: Sequence[SchemaVersion], unfit: Mapping[int, str]) -> list[Span]:

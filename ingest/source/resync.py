@@ -15,7 +15,6 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pymysql.cursors import Cursor
@@ -38,7 +37,8 @@ from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.left_out import LeftOut
 from ingest.source.read_moments import ReadMoments
 from ingest.source.resync_request import Request
-from ingest.source.resync_signal import collection, notification_topic
+from ingest.source.resync_signal import notification_topic
+from ingest.source.snapshot_notices import SnapshotNotices
 
 SEND_AGAIN_AFTER = 45.0
 """Seconds without a sign that the connector has begun: it reads requests from the topic's end, so one
@@ -157,10 +157,14 @@ def _refuse_without_gtids(pipeline: Pipeline) -> None:
     if not is_possible(pipeline):
         raise IngestError(
             "E-RESYNC-GTID",
-            "A table can be taken again while the others go on only where MySQL has GTIDs.",
-            remedy="set gtid_mode=ON, or take everything again with `ingest resync FILE --all`.",
+            _NO_GTIDS,
+            remedy=_ALL,
             exit_code=Exit.REFUSED,
         )
+
+
+_NO_GTIDS = "A table can be taken again while the others go on only where MySQL has GTIDs."
+_ALL = "set gtid_mode=ON, or take everything again with `ingest resync FILE --all`."
 
 
 @dataclass
@@ -173,23 +177,11 @@ class Requests:
     """Has the connector keep what it has read of tables' definitions; False while it cannot."""
     absent: AbsentTables = field(init=False)
     moments: ReadMoments = field(init=False)
+    _impossible: set[str] = field(default_factory=set)
+    """Tables of which it was said that they cannot be taken again."""
     _kept: set[str] = field(default_factory=set)
     _sent: dict[str, float] = field(default_factory=dict)
-    _started: set[str] = field(default_factory=set)
-    _completed: set[tuple[str, str]] = field(default_factory=set)
-    """(id, scanned table): a signal is named by the ids of all its requests."""
-    _failed: set[tuple[str, str]] = field(default_factory=set)
-    """The same, of scans that read nothing."""
-    _empty: set[tuple[str, str]] = field(default_factory=set)
-    """The same, of those that found no row."""
-    _read_at: dict[str, int] = field(default_factory=dict)
-    """By table: where it was said that another snapshot than an incremental one begins to read it."""
-    _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """By other snapshots than incremental ones: table to where that was said, and whether it was empty."""
-    _begun: int = -1
-    """Where the one that is under way was said to begin; -1 while none is."""
-    _ended: float = 0.0
-    """When the newest was known to have ended."""
+    _said: SnapshotNotices = field(default_factory=SnapshotNotices)
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
 
@@ -206,7 +198,16 @@ class Requests:
         missing = [table for table in tables if table not in asked]
         absent = self.absent.of(missing)
         if missing := [table for table in missing if table not in absent]:
-            request(self.pipeline, missing, self.say, self, anew=anew)
+            if is_possible(self.pipeline):
+                request(self.pipeline, missing, self.say, self, anew=anew)
+            else:
+                self._say_impossible(missing)
+
+    def _say_impossible(self, tables: Sequence[str]) -> None:
+        """Once of each: its gap stays open, and the others go on."""
+        if new := [table for table in tables if table not in self._impossible]:
+            self._impossible.update(new)
+            self.say(f"{', '.join(new)}: {_NO_GTIDS} {_ALL}")
 
     def add(self, one: Request) -> None:
         """Keep it until it is done."""
@@ -241,32 +242,34 @@ class Requests:
         found = self.open()
         if found:
             self._read()
-            self.moments.heard({one.id: at for one in found if (at := self._read_from(one)) >= 0})
+            self.moments.heard(
+                {one.id: at for one in found if (at := self._said.read_from(one)) >= 0}
+            )
             self._keep_definitions(found)
             found = [self._told(one) for one in found]
         here = [one for one in found if not self.is_gone(one)]
         blocking = [one for one in here if one.blocks and not self.is_complete(one)]
         # While one is under way the others wait in Debezium's queue: sent again, they would be read once more each.
-        unheard = blocking if self._begun < 0 else []
+        unheard = blocking if self._said.begun < 0 else []
         for one in unheard:  # the next of those that were sent may be about to begin
-            self._sent[one.id] = max(self._sent_at(one), self._ended)
+            self._sent[one.id] = max(self._sent_at(one), self._said.ended)
         self._send_if_due(unheard, follows=False)
         pending = [one for one in here if not one.blocks]
         left = [one for one in pending if not self.is_complete(one)]
-        begun = [one for one in left if self._is_started(one)]
+        begun = [one for one in left if self._said.is_started(one)]
         if begun:  # the others are in no signal that is still to come
             for one in left:
                 if one not in begun:
                     self._sent.pop(one.id, None)
         elif not blocking:
             follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
-            self._send_if_due(left, follows=follows)
+            self._send_if_due(self._next(left), follows=follows)
         self._active = {one.id for one in begun or left}
         return found
 
     def _keep_definitions(self, found: Sequence[Request]) -> None:
         """Before anything is made of it that a blocking snapshot has read a table."""
-        read = [one for one in found if one.blocks and self._scanned_at(one) >= one.heard]
+        read = [one for one in found if one.blocks and self._said.is_scanned(one)]
         new = [one for one in read if one.id not in self._kept]
         if new and self.keep([TableId.parse(one.table) for one in new]):
             self._kept.update(one.id for one in new)
@@ -283,6 +286,11 @@ class Requests:
         told = replace(one, untold=False, sent=0.0)
         self.add(told)
         return told
+
+    def _next(self, left: Sequence[Request]) -> Sequence[Request]:
+        """Those that one signal is to carry: one whose table was given up goes alone, and behind the others."""
+        together = [one for one in left if not self._said.was_given_up(one)]
+        return together or sorted(left, key=self._sent_at)[:1]
 
     def _send_if_due(self, asked: Sequence[Request], *, follows: bool) -> None:
         """Whoever asked has sent the first; what ``follows`` it is ours to send."""
@@ -304,9 +312,6 @@ class Requests:
         now = time.monotonic()
         return self._sent.setdefault(one.id, now - max(0.0, time.time() - one.sent))
 
-    def _is_started(self, one: Request) -> bool:
-        return one.id in self._started and (one.id, collection(one)) not in self._failed
-
     def is_gone(self, one: Request) -> bool:
         """True where the table was not there when this was to be sent again, and the connector has not read all of it before."""
         return one.table in self.absent.known and not self.is_complete(one)
@@ -315,26 +320,19 @@ class Requests:
         """True when the connector has read all of the table."""
         if one.kind == "BLOCKING":
             return self._is_scanned(one)
-        return (one.id, collection(one)) in self._completed
+        return self._said.is_read(one)
 
     def _is_scanned(self, one: Request) -> bool:
         """True once a blocking snapshot has read it since it was asked for, and its definition is kept."""
-        return self._scanned_at(one) >= one.heard and one.id in self._kept
-
-    def _read_from(self, one: Request) -> int:
-        """Where the newest reading of a blocking one is said to begin, or to have ended where that is all that is said; else -1."""
-        begun = self._read_at.get(collection(one), -1)
-        at = begun if begun >= one.heard else self._scanned_at(one)
-        return at if one.kind == "BLOCKING" and at >= one.heard else -1
-
-    def _scanned_at(self, one: Request) -> int:
-        return self._scanned.get(collection(one), (-1, False))[0]
+        return self._said.is_scanned(one) and one.id in self._kept
 
     def was_empty(self, one: Request) -> bool:
         """True when the connector has read all of the table and found no row."""
-        if one.kind == "BLOCKING":
-            return self._scanned.get(collection(one), (-1, False))[1]
-        return (one.id, collection(one)) in self._empty
+        return self._said.was_empty(one)
+
+    def holds_other_rows(self, one: Request) -> bool:
+        """True when rows of another table may stand among those that the connector has read of it (``snapshot_notices``)."""
+        return self._said.holds_other_rows(one)
 
     def close(self) -> None:
         """Leave Kafka."""
@@ -355,41 +353,9 @@ class Requests:
             for message in broker.unread(self._consumer, place):
                 said = None if message.error() else message.value()
                 if said:
-                    self._take(json.loads(said), message.offset() or 0)
+                    self._said.take(json.loads(said), message.offset() or 0, time.monotonic())
         except KafkaException:
             return  # looked at again; nothing depends on when
-
-    def _take(self, said: dict[str, Any], offset: int) -> None:
-        more = said.get("additional_data") or {}
-        good = more.get("status") in ("SUCCEEDED", "EMPTY")
-        empty = more.get("status") == "EMPTY" or more.get("total_rows_scanned") == "0"
-        if said.get("aggregate_type") == "Initial Snapshot":  # so a blocking one is called, too
-            if said.get("type") == "STARTED":
-                self._begun = offset
-            elif said.get("type") == "ABORTED":
-                self._begun = -1
-            elif said.get("type") in ("COMPLETED", "SKIPPED"):
-                # A task that begins skips its snapshot: one that was under way has ended with the task before.
-                self._begun, self._ended = -1, time.monotonic()
-            elif said.get("type") == "IN_PROGRESS":
-                self._read_at[more.get("current_collection_in_progress", "")] = offset
-            elif said.get("type") == "TABLE_SCAN_COMPLETED" and good:
-                table = more.get("scanned_collection", "")
-                # As of when it began: what was asked for meanwhile is read behind it.
-                self._scanned[table] = (self._read_at.get(table, offset), empty)
-            return
-        if said.get("aggregate_type") != "Incremental Snapshot":
-            return
-        asked = said["id"].split(resync_signal.TOGETHER)
-        if said.get("type") == "STARTED":
-            self._failed = {(one, table) for one, table in self._failed if one not in asked}
-        self._started.update(asked)
-        if said.get("type") == "TABLE_SCAN_COMPLETED":
-            # Not read: what is absent from it says nothing about the source.
-            read = {(one, more.get("scanned_collection", "")) for one in asked}
-            (self._completed if good else self._failed).update(read)
-            if good:  # by the newest scan: one that was sent again may have met rows
-                self._empty = self._empty | read if empty else self._empty - read
 
     def _rotate_log(self) -> None:
         with mysql.connected(self.pipeline.source) as cursor:

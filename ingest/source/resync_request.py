@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from ingest.model.position import Position
+from ingest.model.topics import TableId
 
 Kind = Literal["INCREMENTAL", "BLOCKING"]
 
@@ -36,6 +37,12 @@ class Request:
     def blocks(self) -> bool:
         """True where the stream waits for what is asked for next: for a table's rows, or for its definition alone."""
         return self.kind == "BLOCKING" or self.untold
+
+    @property
+    def collection(self) -> str:
+        """The table as Debezium names it."""
+        table = TableId.parse(self.table)
+        return f"{table.database}.{table.name}"
 
     def as_json(self) -> str:
         """The text of its file."""

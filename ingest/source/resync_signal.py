@@ -13,9 +13,7 @@ from ingest.kafka import broker
 from ingest.model.topics import TableId
 from ingest.schema import snapshot_select
 from ingest.source.resync_request import Kind, Request
-
-TOGETHER = ","
-"""Between the ids of the requests that one signal carries."""
+from ingest.source.snapshot_notices import TOGETHER
 
 
 def put(pipeline: Pipeline, asked: Sequence[Request]) -> None:
@@ -28,7 +26,7 @@ def put(pipeline: Pipeline, asked: Sequence[Request]) -> None:
     for blocks in sorted({one.blocks for one in asked}, reverse=True):
         group = [one for one in asked if one.blocks == blocks]
         kind: Kind = "BLOCKING" if blocks else "INCREMENTAL"
-        tables = sorted({collection(one) for one in group})
+        tables = sorted({one.collection for one in group})
         selects = {name: s for one in group if (s := _select(one)) and (name := _listed(one))}
         conditions = [{"data-collection": n, "filter": s} for n, s in selects.items()]
         data: dict[str, Any] = {"data-collections": tables, "type": kind}
@@ -38,12 +36,6 @@ def put(pipeline: Pipeline, asked: Sequence[Request]) -> None:
         signal = {"id": name, "type": "execute-snapshot", "data": data}
         producer.produce(topic, key=pipeline.name, value=json.dumps(signal))
     producer.flush(10)
-
-
-def collection(one: Request) -> str:
-    """The table as Debezium names it."""
-    table = TableId.parse(one.table)
-    return f"{table.database}.{table.name}"
 
 
 def _select(one: Request) -> str:

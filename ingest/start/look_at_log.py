@@ -29,7 +29,7 @@ def look_at_log(
     except TornCommitError as torn:
         return LakeFacts(name, table.path, 0, torn=str(torn))
     except UNREADABLE as failure:
-        return cannot_be_read(table, name, failure)
+        return cannot_be_read(table, name, failure, pipeline.lake.path)
 
 
 def _found(

@@ -22,6 +22,8 @@ from ingest.lake.delta.other_writers import Since
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.hadoop_files import raise_if_passing
+from ingest.lake.files.server_failure import is_refusal
+from ingest.lake.files.storage import lets_in
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import INTERNAL_FOLDER, SOURCE_PROPERTIES, Marker, app_id_parts
@@ -49,18 +51,20 @@ def look(
     except UNREADABLE as failure:
         if name is None or not known:
             raise
-        return cannot_be_read(table, name, failure)
+        return cannot_be_read(table, name, failure, pipeline.lake.path)
 
 
 UNREADABLE = (DeltaError, PySparkException, Py4JJavaError, UnknownLogError)
 """What a look raises at a table that cannot be read, or cannot be reached."""
 
 
-def cannot_be_read(table: SparkTable, name: str, failure: Exception) -> LakeFacts:
+def cannot_be_read(table: SparkTable, name: str, failure: Exception, lake: str) -> LakeFacts:
     """Then nothing but the reason is known of it. Raises what may pass: of a table behind a disk or a server that fails nothing is known,
-    and to move it away, which helps where it cannot be read, would lose what it has.
+    and to move it away, which helps where it cannot be read, would lose what it has. What a store refuses of this table alone
+    stops no other. ``lake``: its path.
     """
-    raise_if_passing(table.path, failure)
+    if not (is_refusal(failure) and lets_in(lake)):
+        raise_if_passing(table.path, failure)
     words = " ".join(str(failure).split())[:300]
     return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))
 

@@ -67,6 +67,19 @@ def by_faults(spark: SparkSession, faulty: Faulty) -> Iterator[tuple[str, Told]]
             faulty.fault = lambda method, path: "none"
 
 
+def refused(spark: SparkSession, faulty: Faulty) -> Iterator[tuple[str, Told]]:
+    """Reading a table that is denied alone, and one in a lake that is."""
+    table = f"{ROOT}/archived"
+    spark.range(5).write.format("delta").save(table)
+    for whose, part in {"one table": "failures/archived", "all": ""}.items():
+        faulty.fault = lambda method, path, part=part: "denied" if part in path else "none"
+        yield (
+            f"denied of {whose}",
+            told(lambda: spark.read.format("delta").load(table).collect(), alone=True),
+        )
+        faulty.fault = lambda method, path: "none"
+
+
 def others(spark: SparkSession, store: s3.S3) -> Iterator[tuple[str, Told]]:
     conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
     conf.set("fs.s3a.bucket.tls.endpoint", store.endpoint.replace("http:", "https:"))
@@ -89,13 +102,13 @@ def of_the_table(spark: SparkSession, store: s3.S3) -> Iterator[tuple[str, Told]
         yield name, told(lambda of=table: spark.read.format("delta").load(of).collect())
 
 
-def told(act: Callable[[], Any]) -> Told:
-    """Whether such a failure is everybody's, and the code that it gets."""
+def told(act: Callable[[], Any], *, alone: bool = False) -> Told:
+    """Whether such a failure is everybody's, and the code that it gets. ``alone``: where the store is asked whether it lets us in, too."""
     try:
         act()
     except Exception as failure:  # noqa: BLE001 - whichever it is
         error = failed(ROOT, failure)
-        return is_everybodys(failure), error.code if error else ""
+        return is_everybodys(failure, ROOT if alone else ""), error.code if error else ""
     raise AssertionError("nothing failed")
 
 
@@ -115,6 +128,7 @@ def found(folder: Path) -> dict[str, Told]:
             )
             try:
                 came = dict(by_faults(spark, faulty))
+                came |= dict(refused(spark, faulty))
                 came |= dict(others(spark, store))
                 return came | dict(of_the_table(spark, store))
             finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.lake.delta.table_handle import TableHandle
-from ingest.model import reasons
+from ingest.model import restart_reasons
 from ingest.model.errors import Exit, IngestError
 from ingest.model.names import APPLICATION
 from ingest.model.start_facts import Foreign, Note
@@ -22,7 +22,7 @@ class ForeignCommitError(IngestError):
     def __init__(self, path: str, foreign: Foreign) -> None:
         super().__init__(
             "E-TABLE-FOREIGN",
-            f"{reasons.CONFLICT.of(path=path, operation=foreign.operation, version=foreign.version)}.",
+            f"{restart_reasons.CONFLICT.of(path=path, operation=foreign.operation, version=foreign.version)}.",
             means="The batch in hand was not published.",
             remedy="run again: a restored table is healed, another writer's change is refused with "
             "what to do.",

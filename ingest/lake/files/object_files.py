@@ -216,6 +216,9 @@ def refuse_unfit(lake: str) -> None:
         with ThreadPoolExecutor(_RACERS) as pool:
             won = sum(pool.map(make, range(_RACERS)))
         told = files.tells(probe)
+    except threading.BrokenBarrierError:
+        why = "this machine was too busy to put eight small files into it at once"
+        raise LakeAwayError(lake, why) from None
     finally:
         with suppress(IngestError):
             files.delete(probe)

@@ -38,6 +38,8 @@ _ANSWER = "software.amazon.awssdk.awscore.exception.AwsServiceException"
 _OF_A_FILE = frozenset([404, 410, 416])
 """There is none, or it is shorter than what is asked for: a table's own."""
 _DENIED = frozenset([401, 403])
+_NOT_NOW = frozenset([408, 409, 425, 429])
+"""Of those that say the request is at fault: it may be sent again."""
 _EXPIRED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired"])
 """Codes that come with 400."""
 
@@ -61,6 +63,16 @@ def is_denial(failure: BaseException) -> bool:
     """Whether an object store has answered that we may not."""
     try:
         return any(map(_is_denial, thrown_in_java(failure)))
+    except Py4JError:
+        return False
+
+
+def is_refusal(failure: BaseException) -> bool:
+    """Whether an object store has answered that what was asked of it cannot be, which may be so of one file alone: a 400 to 499 that no
+    waiting changes.
+    """
+    try:
+        return any(map(_is_refusal, thrown_in_java(failure)))
     except Py4JError:
         return False
 
@@ -92,6 +104,13 @@ def _is_denial(java: Any) -> bool:
     details = java.awsErrorDetails()
     code = "" if details is None else str(details.errorCode())
     return int(java.statusCode()) in _DENIED or code in _EXPIRED
+
+
+def _is_refusal(java: Any) -> bool:
+    if _ANSWER not in _lineage(java):
+        return False
+    status = int(java.statusCode())
+    return 400 <= status < 500 and status not in _OF_A_FILE | _NOT_NOW
 
 
 def _lineage(java: Any) -> list[str]:

@@ -17,6 +17,7 @@ from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.object_files import ObjectFiles
 from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local, local_folder
+from ingest.model.names import lease_path
 
 
 class Files(Protocol):
@@ -119,3 +120,12 @@ def files_at(path: str) -> Files:
             remedy="ask `ingest run` and `ingest audit`, which do; or put the lake on a local disk or in an object store.",
         )
     return HadoopFiles(spark, path)
+
+
+def lets_in(lake: str) -> bool:
+    """Whether what keeps a lake answers, and lets us look into it, just now."""
+    try:
+        files_at(lease_path(lake)).names("")
+    except (IngestError, OSError):
+        return False
+    return True

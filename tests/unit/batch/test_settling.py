@@ -14,6 +14,7 @@ from ingest.model.gap import Gap
 from ingest.model.position import PART_REREAD, Position
 from ingest.model.start_facts import KafkaFacts, Note
 from ingest.schema.catalog import Catalog
+from ingest.schema.set_aside import Span
 from ingest.schema.steps import Applied
 from ingest.source.later_tables import Looked
 from ingest.source.resync_request import Request
@@ -70,14 +71,14 @@ class Lake:
     def __init__(self, root, newest, known=None):
         self.newest, self.removed, self.shown = newest, [], []
         pipeline = pipeline_of_d(root)
-        self.catalog = known or Catalog()
+        self.catalog, self.aside = known or Catalog(), {}
         self.requests = Asking(pipeline, self)
         again = Retaking(pipeline, self.requests, PlainLog())
         ends = Awaited(lambda table: self.newest.ends)
         tables = SimpleNamespace(
             known=lambda: self.catalog,
             governed=lambda newest: (Catalog(), {}),
-            readable=lambda: (self.catalog, {}),
+            readable=lambda: (self.catalog, self.aside),
             streamed=lambda: self.catalog,
         )
         self.later = Later()
@@ -136,6 +137,22 @@ def lake(tmp_path):
     made = Lake(tmp_path, entry())
     made.requests.add(asked("resync-3", after=3))
     return made
+
+
+def test_rows_among_which_another_table_s_may_stand_are_read_again_once_all_of_them_have_come(lake):
+    """The connector gave `d.s` up and read on. What is asked for anew while it reads could begin before rows that are wrong."""
+    both = "resync-s,resync-3"
+    lake.hear(said("STARTED", both), said("TABLE_SCAN_COMPLETED", both, "d.s", "SQL_EXCEPTION"))
+    assert (lake.open_gaps, lake.requests.asked) == ([reasons.AMONG_OTHERS.says], [])
+    lake.come(reread=READ, position=READ)
+    lake.hear(said("TABLE_SCAN_COMPLETED", both, "d.t"))
+    assert (lake.removed, lake.requests.asked) == ([], ["d.t"])
+    assert lake.newest.tables["d.t"].reread is None
+    assert len(lake.open_gaps) == 1, "said once"
+    (again,) = lake.requests.open()
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole(again.id))
+    assert (lake.removed, lake.open_gaps, lake.requests.open()) == ([BELOW], [], [])
 
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "EMPTY"])
@@ -229,6 +246,60 @@ def test_rows_of_a_place_before_the_request_stay_and_close_no_gap_behind_them(la
     assert lake.removed == [first]
     assert [gap.position for gap in lake.newest.gaps if gap.is_open] == [gaps[1].position]
     assert lake.requests.asked == ["d.t"]
+
+
+def test_what_took_rows_away_between_the_request_and_its_first_row_is_read_about_again(lake):
+    """A partition is dropped there: a row that was written behind the request has gone with it, and no row was removed so far."""
+    lake.come(position=Position(0, 3, 405))
+    gap = Gap("d.t", "t", 0, 9, 9, "a DDL", 3, position=Position(0, 3, 406))
+    lake.publish(replace(lake.newest, gaps=(gap,)))
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.removed, lake.open_gaps, lake.requests.asked) == ([BELOW], ["a DDL"], ["d.t"])
+
+
+UNREAD = Span(Position(0, 3, 405), None, "column 'e' has the type VECTOR")
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "EMPTY"])
+@pytest.mark.parametrize("end", [None, Position(0, 3, 408)])
+def test_a_reading_of_which_rows_were_set_aside_removes_nothing_and_closes_no_gap(
+    lake, status, end
+):
+    """None of its rows is known of, as of one that changed whole while it was read; and changes of the table were set aside, too."""
+    gap = Gap("d.t", "t", 0, 9, 9, "a DDL", 3, position=Position(0, 3, 300))
+    lake.publish(replace(lake.newest, gaps=(gap,)))
+    lake.aside[T] = [replace(UNREAD, end=end)]
+    lake.hear(*read_whole("resync-3", status))
+    assert (lake.removed, lake.open_gaps, lake.requests.open()[1:]) == ([], ["a DDL"], [])
+    assert lake.requests.asked == (["d.t"] if end else []), "once it can be read"
+
+
+def test_a_reading_behind_what_was_set_aside_counts(lake):
+    lake.aside[T] = [replace(UNREAD, end=Position(0, 3, 408))]
+    lake.come(reread=READ, position=READ)
+    lake.hear(*read_whole("resync-3"))
+    assert (lake.removed, lake.requests.open()) == ([BELOW], [])
+
+
+def test_the_rows_of_a_table_that_came_with_its_definition_count(tmp_path):
+    """A blocking snapshot tells it first, at the place of its rows."""
+    lake = Lake(tmp_path, entry(tables={"d.t": replace(TABLE, floor=BELOW)}))
+    lake.aside[T] = [replace(UNREAD, start=Position(0, 3, 300), end=BELOW)]
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert (lake.removed, lake.requests.open()) == ([BELOW], [])
+
+
+def test_rows_are_not_waited_for_of_a_table_whose_columns_are_forgotten_meanwhile(lake):
+    """The connector would make columns up for them. What is asked for anew has it read the definition first."""
+    forgotten = reasons.UNKNOWN_COLUMNS.of(table="d._t_new")
+    gap = Gap("d.t", "t", 0, 9, 9, forgotten, 4, position=Position(0, 3, 405))
+    lake.publish(replace(lake.newest, batch_id=4, gaps=(gap,)))
+    lake.hear()
+    assert (lake.removed, lake.requests.asked) == ([], ["d.t"])
+    (now,) = lake.requests.open()
+    assert now.after == 4
 
 
 def test_of_a_table_without_a_row_here_a_reading_that_found_some_closes_nothing(tmp_path):

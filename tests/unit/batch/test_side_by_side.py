@@ -1,6 +1,7 @@
 """When a table stands still by a failure, and when the failure is the run's: decided without Spark."""
 
 from ingest.batch.side_by_side import AGAIN_AFTER, Failures
+from ingest.lake.files.object_files import LakeDeniedError
 from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
 
@@ -44,6 +45,12 @@ def test_an_error_of_ours_is_certain_at_once():
     assert found.its_own({SICK: IngestError("E-OURS", "no", remedy="none")}, True, {WELL})
     now[0] = AGAIN_AFTER
     assert not found.try_again()
+
+
+def test_one_that_may_pass_is_no_certain_one():
+    found, _ = failures()
+    assert found.its_own({SICK: LakeDeniedError("s3a://b/l", "403")}, True, {WELL})
+    assert found.tables == frozenset(), "a start tries it again"
 
 
 def test_a_table_that_went_well_since_may_fail_by_chance_once_more():

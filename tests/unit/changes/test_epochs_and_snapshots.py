@@ -322,27 +322,26 @@ def test_what_was_read_before_a_gap_does_not_close_it():
     early = Gap("d.t", "p.d.t", 0, 9, 9, "a DDL", 3, position=Position(0, 1, 150))
     late = replace(early, position=Position(0, 1, 250))
     other = replace(early, table="d.other")
-    cleanup = Cleanup(T, Position(0, 1, 120))
     gaps = (early, late, other)
-    assert [gap.is_open for gap in closed(gaps, cleanup, cleanup.below)] == [True, True, True]
-    asked = Position(0, 1, 200)
-    assert [gap.is_open for gap in closed(gaps, cleanup, asked)] == [False, True, True]
+    before, between = (Cleanup(T, Position(0, 1, pos)) for pos in (120, 200))
+    assert [gap.is_open for gap in closed(gaps, before)] == [True, True, True]
+    assert [gap.is_open for gap in closed(gaps, between)] == [False, True, True]
 
 
 def test_a_gap_of_what_kafka_lost_is_closed_by_what_was_asked_for_since_whatever_the_positions():
     lost = Gap("d.t", "p.d.t", 0, 9, 15, reasons.RETENTION.says, 101, position=Position(0, 1, 150))
     cleanup = Cleanup(T, Position(0, 3, 400))
-    assert closed((lost,), cleanup, cleanup.below, 100) == (lost,), "asked for before it"
-    assert not closed((lost,), cleanup, cleanup.below, 101)[0].is_open
+    assert closed((lost,), cleanup, 100) == (lost,), "asked for before it"
+    assert not closed((lost,), cleanup, 101)[0].is_open
     early = Cleanup(T, Position(0, 1, 120))
-    assert not closed((lost,), early, early.below, 101)[0].is_open, "its rows may be old"
+    assert not closed((lost,), early, 101)[0].is_open, "its rows may be old"
 
 
 def test_of_a_snapshot_that_nobody_asked_for_the_position_says_whether_it_began_behind_a_gap():
     lost = Gap("d.t", "p.d.t", 0, 9, 15, reasons.RETENTION.says, 101, position=Position(0, 1, 150))
     for pos, is_open in ((149, True), (150, True), (151, False)):
         cleanup = Cleanup(T, Position(0, 1, pos))
-        assert closed((lost,), cleanup, cleanup.below)[0].is_open == is_open
+        assert closed((lost,), cleanup)[0].is_open == is_open
         assert lost_rows(cleanup, (lost,)) == is_open
     assert not lost_rows(Cleanup(T, Position(0, 1, 149)), (replace(lost, reason="a DDL"),))
     assert not lost_rows(Cleanup(T, Position(0, 1, 149)), (replace(lost, resync=at(1)),))

@@ -171,8 +171,8 @@ def test_the_mark_of_a_drop_is_an_open_gap_of_its_table_with_the_day_and_the_num
 
 
 def test_what_is_read_of_the_table_after_the_drop_closes_its_mark_and_nothing_before():
-    for read_after, is_open in ((replace(AT, pos=69), True), (AT, False)):
-        found = closed(MARKS, Cleanup(TableId("d", "t"), AT), read_after)
+    for below, is_open in ((replace(AT, pos=69), True), (AT, False)):
+        found = closed(MARKS, Cleanup(TableId("d", "t"), below))
         assert [one.is_open for one in found] == [is_open, True, True]
 
 

@@ -39,7 +39,7 @@ def record(pos, kind, columns, ddl="", table="t", key=("id",)):
             "snapshot": str(pos == 5).lower(),
         },
         "databaseName": "d",
-        "ddl": ddl,
+        "ddl": ddl or f"{kind} TABLE {table}",
         "tableChanges": [{"type": kind, "id": f'"d"."{table}"', "table": body}],
     }
 

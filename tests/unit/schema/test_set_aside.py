@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +94,44 @@ def test_a_table_by_the_name_of_one_whose_columns_nobody_told_is_aside_until_the
     assert known.was_read_anew(told)
     (span,) = Admission("standard").of(known)[1][T]
     assert span.end == Position(0, 1, 900)
+
+
+def test_the_table_that_gave_its_name_away_in_that_statement_keeps_its_rows_at_hand():
+    """Of the swap's first half Debezium tells, where the pipeline takes the other name, too."""
+    known = Catalog({T: [version(100, good=True)]})
+    first = {**SWAP, "ddl": "RENAME TABLE d.t TO d.t_old"}
+    known.add(first, 0, 7)
+    known.add(SWAP, 0, 8)
+    assert [one.kind for one in known.versions[T]][1:] == ["DROP", UNKNOWN]
+    readable, spans = Admission("standard").of(known)
+    assert readable.versions[T] == [version(100, good=True)]
+    assert spans[T][-1].start == Position(0, 1, 500)
+    assert spans[T][-1].end is None
+    dropped = Catalog({T: [version(100, good=True)]})
+    dropped.add(first, 0, 7)
+    assert [one.kind for one in Admission("standard").of(dropped)[0].versions[T]][1:] == ["DROP"]
+
+
+@pytest.mark.parametrize("statement", [None, ""])
+@pytest.mark.parametrize("snapshot", [None, "incremental"])
+def test_columns_that_the_connector_has_from_the_driver_are_none_and_no_snapshot(
+    statement, snapshot
+):
+    """It writes them where it is to read chunks of a table that it does not know (its `retrieveAndRefreshSchema`)."""
+    text = {"name": "id", "typeName": "ENUM", "position": 1, "optional": False}
+    change = {
+        "id": '"d"."t"',
+        "type": "CREATE",
+        "table": {"columns": [text], "primaryKeyColumnNames": ["id"]},
+    }
+    source = {**SWAP["source"], "snapshot": snapshot}
+    known = Catalog({T: [version(100, good=True)]})
+    known.add({**SWAP, "source": source, "ddl": statement, "tableChanges": [change]}, 0, 7)
+    assert [(one.kind, one.columns) for one in known.versions[T]][1:] == [(UNKNOWN, ())]
+    assert known.snapshots(T) == []
+    (span,) = Admission("standard").of(known)[1][T]
+    gap = Gap("d.t", "p.d.t", 0, 9, 9, span.why, 3)
+    assert (gap.is_untold, gap.makes_void("d.t", asked_after=2), span.mends) == (True, True, True)
 
 
 def test_a_name_that_nobody_follows_or_that_is_told_with_its_columns_is_none_of_these():

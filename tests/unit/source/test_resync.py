@@ -41,7 +41,7 @@ class Wire(Requests):
 
     def _read(self):
         while self.notifications:
-            self._take(self.notifications.pop(0), self.offset)
+            self._said.take(self.notifications.pop(0), self.offset, resync.time.monotonic())
             self.offset += 1
 
 
@@ -153,6 +153,27 @@ def test_a_scan_that_failed_says_nothing_and_is_asked_for_again(wire, status, mo
     wire.notifications = [said("STARTED", "resync-a")]
     wire.look()
     assert wire.sent == ["d.a"], "it is being read"
+
+
+def test_one_that_was_given_up_is_asked_for_alone_and_behind_the_others(wire, monkeypatch):
+    """Rows of it may stand among those that are read behind it in the same signal."""
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    both = "resync-a,resync-b"
+    wire.notifications = [
+        said("STARTED", both),
+        said("TABLE_SCAN_COMPLETED", both, "d.a", "SQL_EXCEPTION"),
+        said("TABLE_SCAN_COMPLETED", both, "d.b", "SQL_EXCEPTION"),
+    ]
+    for name in "cd":
+        wire.add(Request(f"resync-{name}", f"d.{name}", "INCREMENTAL", Position(0, 1, 6)))
+    wire.look()
+    assert wire.sent == ["d.c d.d"]
+    both = "resync-c,resync-d"
+    done = [said("TABLE_SCAN_COMPLETED", both, table) for table in ("d.c", "d.d")]
+    wire.notifications = [said("STARTED", both), *done]
+    for _ in range(3):  # neither is heard: each has its turn
+        wire.look()
+    assert wire.sent[1:] in (["d.a", "d.b", "d.a"], ["d.b", "d.a", "d.b"])
 
 
 def test_an_empty_table_is_read_when_nothing_was_found_in_it(wire):
@@ -277,6 +298,7 @@ def test_a_table_that_mysql_has_no_more_holds_no_other_up(wire, monkeypatch):
 def test_a_table_that_mysql_has_no_more_is_not_asked_for_and_the_others_are(wire, monkeypatch):
     asked = []
     monkeypatch.setattr(resync, "request", lambda _, tables, *more, **how: asked.append(tables))
+    monkeypatch.setattr(resync, "is_possible", lambda _: True)
     wire.dropped = {"d.x"}
     wire.ask(["d.a", "d.x", "d.y"])
     wire.ask(["d.x"])
@@ -289,6 +311,15 @@ def test_a_table_that_mysql_has_no_more_is_not_asked_for_and_the_others_are(wire
     assert wire.absent.came_back() is True
     wire.ask(["d.x"])
     assert asked == [["d.y"], ["d.x"]]
+
+
+def test_where_no_table_can_be_taken_again_that_is_said_once_and_the_run_goes_on(wire, monkeypatch):
+    """Its gap stays open; nobody else's rows wait for it."""
+    monkeypatch.setattr(resync, "is_possible", lambda _: False)
+    for _ in range(2):
+        wire.ask(["d.x", "d.y"])
+    assert [len(wire.open()), len(wire.said)] == [2, 1]
+    assert "GTIDs" in wire.said[0]
 
 
 def test_a_mysql_that_does_not_answer_makes_no_table_seem_gone(wire, monkeypatch):

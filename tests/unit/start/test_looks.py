@@ -9,9 +9,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from ingest.lake.delta.spark_table import SparkTable
-from ingest.lake.files.object_files import LakeAwayError
+from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
+from ingest.lake.files.server_failure import is_refusal
 from ingest.model.errors import IngestError
-from ingest.start import gather_facts, repair
+from ingest.start import gather_facts, look_at_table, repair
 from ingest.start.fencing import fence_every_target
 from ingest.start.look_at_log import look_at_log
 from ingest.start.look_at_table import look
@@ -43,6 +44,16 @@ class OfJava(Py4JJavaError):
 
     def __str__(self):
         return f"An error occurred while calling o12.update.\n: {self.said}"
+
+
+class Refused(OfJava):
+    """What an object store answers, as Amazon's client throws it."""
+
+    def __init__(self, status):
+        name = "software.amazon.awssdk.awscore.exception.AwsServiceException"
+        super().__init__(name, str(status))
+        self.java_exception.statusCode = lambda: status
+        self.java_exception.awsErrorDetails = lambda: None
 
 
 class OfSpark(AnalysisException):
@@ -90,6 +101,25 @@ def test_a_table_behind_a_server_that_is_away_is_none_that_cannot_be_read(failur
         with pytest.raises(LakeAwayError) as away:
             asked()
         assert away.value.may_pass
+
+
+@pytest.mark.parametrize("lets_in", [True, False])
+def test_what_a_store_refuses_of_one_table_stops_no_start_where_it_lets_us_in_otherwise(
+    lets_in, monkeypatch
+):
+    """Of a lake that is denied altogether nothing is known of any table."""
+    monkeypatch.setattr(look_at_table, "lets_in", lambda lake: lets_in and lake == LAKE)
+    for asked in looks(Failing(Refused(403))):
+        if lets_in:
+            assert "403" in asked().unreadable
+            continue
+        with pytest.raises(LakeDeniedError):
+            asked()
+
+
+def test_what_a_store_may_answer_otherwise_soon_is_no_refusal():
+    answers = {status: is_refusal(Refused(status)) for status in (400, 403, 404, 405, 429, 503)}
+    assert answers == {400: True, 403: True, 404: False, 405: True, 429: False, 503: False}
 
 
 def test_a_table_on_a_disk_that_is_full_is_none_that_cannot_be_read():

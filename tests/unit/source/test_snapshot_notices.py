@@ -1,0 +1,56 @@
+"""`snapshot_notices`: which rows may be another table's, by what the connector says of the tables of one signal."""
+
+import pytest
+
+from ingest.model.position import Position
+from ingest.source.resync_request import Request
+from ingest.source.snapshot_notices import SnapshotNotices
+from tests.unit.source.test_resync import said
+
+A, B, C = (Request(name, f"d.{name}", "INCREMENTAL", Position(0, 1, 5)) for name in "abc")
+EVERY = "a,b,c"
+
+
+def after(*notices):
+    found = SnapshotNotices()
+    for offset, one in enumerate(notices):
+        found.take(one, offset, 0.0)
+    return found
+
+
+def scan(table, status="SUCCEEDED", signal=EVERY):
+    return said("TABLE_SCAN_COMPLETED", signal, f"d.{table}", status)
+
+
+def holding_other_rows(found):
+    return [one.id for one in (A, B, C) if found.holds_other_rows(one)]
+
+
+def test_rows_of_a_table_that_is_given_up_may_stand_among_those_that_are_read_behind_it():
+    begun = [said("STARTED", EVERY), scan("a")]
+    assert holding_other_rows(after(*begun)) == []
+    assert holding_other_rows(after(*begun, scan("b", "SQL_EXCEPTION"))) == ["c"]
+    assert holding_other_rows(after(*begun, scan("b", "SQL_EXCEPTION"), scan("c"))) == ["c"]
+
+
+def test_that_counts_of_the_first_that_is_given_up_and_of_a_later_one_that_is_given_up_itself():
+    found = after(scan("a", "SQL_EXCEPTION"), scan("b", "SQL_EXCEPTION"), scan("c"))
+    assert holding_other_rows(found) == ["b", "c"]
+    assert [one.id for one in (A, B, C) if found.was_given_up(one)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("status", ["SKIPPED", "UNKNOWN_SCHEMA", "NO_PRIMARY_KEY"])
+def test_of_one_of_which_no_row_was_collected_none_stands_anywhere(status):
+    found = after(scan("a", status), scan("b"), scan("c"))
+    assert holding_other_rows(found) == []
+    assert not found.was_given_up(A)
+
+
+def test_of_one_that_was_read_alone_none_stands_anywhere():
+    assert holding_other_rows(after(scan("a", "SQL_EXCEPTION", "a"), scan("b", signal="b"))) == []
+
+
+def test_what_a_task_that_began_anew_has_read_since_is_as_doubtful():
+    """It goes on with what its offset says is left, under the same name."""
+    given_up = [scan("a", "SQL_EXCEPTION"), scan("b"), said("STARTED", EVERY)]
+    assert holding_other_rows(after(*given_up, scan("b"), scan("c"))) == ["b", "c"]
