@@ -6,7 +6,7 @@ READY := .venv/.ready
 LOCKS := requirements/dev.lock requirements/java.lock requirements/set_up.py pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit check bench figures compose-test soak relock clean
+.PHONY: help setup demo test test-all unit check bench figures compose-test soak relock clean
 
 help: ## show this list
 	@echo "ingest: keep Delta tables equal to a live MySQL, and prove it."
@@ -18,7 +18,10 @@ setup: $(READY) ## set up .venv with the locked packages (the others do it by th
 demo: $(READY) ## snapshot, live traffic, two kills on purpose, and the proof: lake = source
 	@$(BIN)/ingest demo
 
-test: check ## everything CI runs: style, types, unit, Spark, and the whole real stack
+test: check ## what CI runs: style, types, unit tests, and with Spark and the real stack those whose turn it is
+	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder --in-turn
+
+test-all: check ## the same with every slow test, not only those whose turn it is (two hours on two cores)
 	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 unit: $(READY) ## what needs no JVM and no stack: unit tests and the docs' (seconds)

@@ -16,8 +16,8 @@ from ingest.job import spark_session
 from ingest.local import redis as local_redis
 from ingest.local.redis import Redis
 from ingest.local.stack import Stack
+from tests import in_turn
 from tests.outside import packages
-from tests.repeated import is_repeated
 from tests.support import s3
 from tests.support.cold import CONF
 from tests.support.s3 import S3
@@ -28,17 +28,36 @@ settings.register_profile("untimed", settings(), deadline=None)
 settings.load_profile("untimed")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Before ``-m`` is looked at."""
-    if is_repeated(item.path.relative_to(item.config.rootpath).as_posix(), item.name):
-        item.add_marker("long")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--in-turn",
+        action="store_true",
+        help="of the slow tests those whose turn it is by the commit (tests/in_turn.py)",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not config.getoption("in_turn"):
+        return None
+    turn = in_turn.turn_of(config.rootpath) + 1
+    return (
+        f"slow tests: turn {turn} of {in_turn.TURNS}, by the commit; `make test-all` runs all turns"
+    )
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that need the real stack first, those that need no JVM last: two workers then end at about the same time,
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those whose turn it is not are left out. Files that need the real stack first, those that need no JVM last: two workers then end at about the same time,
     where one that begins a file of minutes at the end lets the other wait.
     """
+    if config.getoption("in_turn"):
+        turn, root = in_turn.turn_of(config.rootpath), config.rootpath
+        taken, left = list[pytest.Item](), list[pytest.Item]()
+        for item in items:
+            due = in_turn.is_due(item.path.relative_to(root).as_posix(), item.name, turn)
+            (taken if due else left).append(item)
+        config.hook.pytest_deselected(items=left)
+        items[:] = taken
     needs = {}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())

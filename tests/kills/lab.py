@@ -40,9 +40,10 @@ from ingest.source.connector import Connector, delivered
 from ingest.source.mysql import connected, reached
 from tests.kills import hostile
 from tests.outside.log import Log, tables
-from tests.support import lake
+from tests.support import lake, s3
 from tests.support.change_log import folded, log_rows, place
 from tests.support.cold import CONF
+from tests.support.s3 import S3
 
 TABLES = ("keyed", "bag", "emptied", "wide", "hostile", "copies")
 
@@ -69,6 +70,8 @@ class Lab:
     job: Job | None = None
     round: int = 0
     tables: tuple[str, ...] = TABLES
+    store: S3 | None = None
+    """Where the lake is kept; None on this machine's disk."""
 
     # --- the world -----------------------------------------------------------------------------
 
@@ -161,7 +164,8 @@ class Lab:
 
     @property
     def lake(self) -> Path:
-        return self.folder / "lake"
+        """Its files: in an object store, too, they are looked at past its server."""
+        return self.store.bucket / self.name if self.store else self.folder / "lake"
 
     def write_pipeline(self, tables: str | None = None) -> None:
         mysql = self.stack.mysql()
@@ -190,6 +194,9 @@ class Lab:
             spark["lane"] = lane
         if logs():
             content["defaults"] = {"targets": ["mirror", "change_log"]}
+        if self.store:
+            kept = {"path": f"s3a://{s3.BUCKET}/{self.name}", "storage": self.store.storage()}
+            content["lake"] = {**content.get("lake", {}), **kept}
         for section, values in {"spark": spark, **self.settings}.items():
             content[section] = {**content.get(section, {}), **values}
         self.file.write_text(yaml.safe_dump(content))
@@ -264,7 +271,9 @@ class Lab:
             return status
         if victim == "worker":
             return self._kill_worker()
-        child = self.stack.children[victim]
+        child = (
+            self.store.child if victim == "store" and self.store else self.stack.children[victim]
+        )
         running = child.process()
         assert running is not None, victim
         os.kill(running.pid, signal.SIGKILL)
@@ -287,6 +296,8 @@ class Lab:
     def restart(self, victim: str) -> None:
         if victim == "driver":
             self.start()
+        elif victim == "store" and self.store:
+            self.store.begin_again()
         elif victim != "worker":
             self.stack.up({})
 

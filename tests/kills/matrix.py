@@ -1,11 +1,12 @@
 """The kill matrix: every named place of a batch by phase by victim, each a real SIGKILL.
 
-    python -m tests.kills.matrix --ledger kills.jsonl [--minutes 60] [--only stream:connect] [--list]
+    python -m tests.kills.matrix --ledger kills.jsonl [--minutes 60] [--only stream:connect] [--store] [--list]
 
 A cell holds the job at its failpoint, writes more at the source (so that changes are unapplied
 whatever the place), kills the victim, restarts what died as a supervisor would, and waits until the
 lake is what MySQL says; then what its logs say must be true. Cells of one victim run side by side, each with a pipeline and a job of its
-own. Results go to the ledger as they come; run it again and it goes on where it stopped.
+own. Results go to the ledger as they come; run it again and it goes on where it stopped. ``--store``: the lake is in an object
+store, a real server of which is a victim, too.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from ingest.local.stack import Stack
 from ingest.source.connector import Connector
 from tests.kills.lab import Lab, LabError, logs
+from tests.support import s3
+from tests.support.s3 import S3
 
 LOGS = logs()
 LANE = os.environ.get("INGEST_LANE", "")
@@ -34,6 +38,8 @@ LANE = os.environ.get("INGEST_LANE", "")
 SHARE = "share_read"
 """In a Python worker of Spark's tasks, which is a victim there, too."""
 VICTIMS = ("driver", "connect", "kafka", "mysql")
+STORE = "store"
+"""A victim where the lake is in an object store."""
 PLACES = (
     "batch_started",
     *([SHARE] if LANE == "spark" else []),
@@ -87,15 +93,16 @@ class Cell:
         return f"{self.phase}:{self.victim}:{self.place.replace('{db}.', '')}"
 
 
-def cells() -> list[Cell]:
+def cells(*, store: bool = False) -> list[Cell]:
     """All of them; a victim's cells stand together, since they share a running job."""
+    victims = (*VICTIMS, STORE) if store else VICTIMS
     streaming = [
         Cell(phase, place, victim)
         for phase in ("stream", "ddl")
-        for victim in VICTIMS
+        for victim in victims
         for place in PLACES
     ]
-    snapshot = [Cell("snapshot", place, victim) for victim in VICTIMS for place in SNAPSHOT_PLACES]
+    snapshot = [Cell("snapshot", place, victim) for victim in victims for place in SNAPSHOT_PLACES]
     worker = [Cell(phase, SHARE, "worker") for phase in ("stream", "ddl", "snapshot")]
     return [*streaming, *snapshot, *(worker if LANE == "spark" else [])]
 
@@ -179,7 +186,7 @@ def run_round(held: list[Held]) -> None:
             attempt(one, one.delete_what_was_read)
         one.lab.disarm()
     if victim not in ("driver", "worker"):
-        stack.up({})
+        going[0].lab.restart(victim)
     for one in going:
         attempt(one, one.go_on)
     for one in going:
@@ -223,10 +230,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="prefix of cells, such as stream:driver")
     parser.add_argument("--place", default="", help="part of their places, such as log_")
     parser.add_argument("--side-by-side", type=int, default=4, help="cells that share one kill")
+    parser.add_argument("--store", action="store_true", help="the lake in an object store")
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     wanted = [
-        cell for cell in cells() if str(cell).startswith(given.only) and given.place in cell.place
+        cell
+        for cell in cells(store=given.store)
+        if str(cell).startswith(given.only) and given.place in cell.place
     ]
     if given.list:
         print("\n".join(map(str, wanted)))
@@ -237,12 +247,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ingest-kills-") as folder:
         stack = Stack.at(Path(folder) / "stack")
         stack.up({}, print)
+        store = s3.start(Path(folder) / "s3") if given.store else None
         labs: list[Lab] = []
         try:
-            run(stack, Path(folder), missing, given, labs)
+            run(Ground(stack, Path(folder), store), missing, given, labs)
         finally:
             for lab in labs:  # a job that lives on would write into the folder that is to go
                 lab.close()
+            if store:
+                store.stop()
             stack.down()
     done = ledger(given.ledger)
     outcomes = [done.get(str(cell), {}).get("outcome", "not run") for cell in wanted]
@@ -256,12 +269,26 @@ def ledger(path: Path) -> dict[str, dict[str, object]]:
     return {entry["cell"]: entry for entry in map(json.loads, lines)}
 
 
-def run(
-    stack: Stack, folder: Path, missing: list[Cell], given: argparse.Namespace, labs: list[Lab]
-) -> None:
+@dataclass
+class Ground:
+    """What all labs stand on. ``options``: Java's, of each job."""
+
+    stack: Stack
+    folder: Path
+    store: S3 | None
+    options: str = ""
+
+    def lab(self, name: str, **more: Any) -> Lab:
+        return Lab(
+            *(self.stack, self.folder / name),
+            **{"name": name, "java_options": self.options, "store": self.store, **more},
+        )
+
+
+def run(ground: Ground, missing: list[Cell], given: argparse.Namespace, labs: list[Lab]) -> None:
     """``labs``: those whose jobs may be alive."""
     deadline = time.monotonic() + given.minutes * 60
-    options = class_archive(stack, folder)
+    ground.options = class_archive(ground)
     for number, cells in enumerate(rounds(missing, given.side_by_side)):
         if time.monotonic() > deadline:
             break
@@ -269,14 +296,10 @@ def run(
             close(labs)
             labs.clear()
             held = [
-                Held(cell, snapshotted(stack, folder, f"snap{number}_{i}", options))
-                for i, cell in enumerate(cells)
+                Held(cell, snapshotted(ground, f"snap{number}_{i}")) for i, cell in enumerate(cells)
             ]
         else:
-            labs += [
-                fresh(stack, folder, f"kill{number}_{i}", options)
-                for i in range(len(cells) - len(labs))
-            ]
+            labs += [fresh(ground, f"kill{number}_{i}") for i in range(len(cells) - len(labs))]
             for lab in labs[: len(cells)]:
                 lab.until_equal(PATIENCE)
             held = [Held(cell, lab) for cell, lab in zip(cells, labs, strict=False)]
@@ -286,7 +309,7 @@ def run(
             if one.is_snapshot or "why" in one.result:
                 close([one.lab])
         labs[:] = [lab for lab in labs if lab.job is not None]
-        stack.up({})
+        ground.stack.up({})
     close(labs)
 
 
@@ -305,14 +328,13 @@ def close(labs: list[Lab]) -> None:
         Connector(lab.pipeline()).delete()
 
 
-def class_archive(stack: Stack, folder: Path) -> str:
+def class_archive(ground: Ground) -> str:
     """A whole run that leaves an archive of Spark's classes; the Java options to start with it.
 
     A hundred starts follow, and a sixth of each is reading classes.
     """
-    archive = folder / "spark.jsa"
-    options = f"-XX:ArchiveClassesAtExit={archive}"
-    lab = Lab(stack, folder / "archive", name="archive", java_options=options)
+    archive = ground.folder / "spark.jsa"
+    lab = ground.lab("archive", java_options=f"-XX:ArchiveClassesAtExit={archive}")
     lab.prepare()
     job = lab.start("--once")
     java = None
@@ -325,16 +347,16 @@ def class_archive(stack: Stack, folder: Path) -> str:
     return f"-XX:SharedArchiveFile={archive}"
 
 
-def snapshotted(stack: Stack, folder: Path, name: str, options: str) -> Lab:
+def snapshotted(ground: Ground, name: str) -> Lab:
     """A pipeline that has not begun: its snapshot is what is killed."""
-    lab = Lab(stack, folder / name, name=name, settings=SLOW_SNAPSHOT, java_options=options)
+    lab = ground.lab(name, settings=SLOW_SNAPSHOT)
     lab.prepare(rows=SNAPSHOT_ROWS)
     return lab
 
 
-def fresh(stack: Stack, folder: Path, name: str, options: str) -> Lab:
+def fresh(ground: Ground, name: str) -> Lab:
     """A pipeline that is about to take its snapshot."""
-    lab = Lab(stack, folder / name, name=name, java_options=options)
+    lab = ground.lab(name)
     lab.prepare()
     lab.start()
     return lab

@@ -46,7 +46,7 @@ from tests.support.s3 import S3
 
 PAIRS = ("delta-rs-and-spark", "ours-and-spark", "ours-and-ours")
 SCENES = ("race", "held", "faults", "by_deltas_own", "by_plain_puts")
-ANSWERS: tuple[Fault, ...] = ("lost", "busy", "slow", "denied")
+ANSWERS: tuple[Fault, ...] = ("lost", "busy", "slow", "conflict", "denied")
 PATIENT = "300s"
 """A put is held until another writer has made its commit, however busy the machine: who gave up and put again meanwhile would be first."""
 DELTAS_OWN = {"spark.delta.logStore.s3.impl": "io.delta.storage.S3SingleDriverLogStore"}

@@ -28,7 +28,7 @@ jclouds.filesystem.basedir={data}
 """
 
 
-@dataclass(frozen=True)
+@dataclass
 class S3:
     """A server that runs."""
 
@@ -62,17 +62,30 @@ class S3:
             "AWS_SECRET_ACCESS_KEY": self.secret("key").read_text(),
         }
 
+    @property
+    def bucket(self) -> Path:
+        """Its objects as files, for whoever looks past the server."""
+        return self.home / "data" / BUCKET
+
     def stop(self) -> None:
         process.stop(self.child, grace=5)
+
+    def begin_again(self) -> None:
+        """Behind its end: the same server, as those who use it know it."""
+        self.child = _begun(self.home, self.port).child
 
 
 def start(home: Path) -> S3:
     """versitygw where the PATH has one, else s3proxy. Both were seen to keep the writers of one name apart; S3Mock and moto were not."""
     for folder in ("secrets", "logs", f"data/{BUCKET}"):
         (home / folder).mkdir(parents=True, exist_ok=True)
-    port, said = process.free_port(), {"id": secrets.token_hex(8), "key": secrets.token_urlsafe(24)}
-    for name, text in said.items():
+    for name, text in {"id": secrets.token_hex(8), "key": secrets.token_urlsafe(24)}.items():
         write_secret(home / "secrets" / name, text)
+    return _begun(home, process.free_port())
+
+
+def _begun(home: Path, port: int) -> S3:
+    said = {name: (home / "secrets" / name).read_text() for name in ("id", "key")}
     data, environment = home / "data", dict[str, str]()
     if gateway := shutil.which("versitygw"):
         environment = {"ROOT_ACCESS_KEY": said["id"], "ROOT_SECRET_KEY": said["key"]}
