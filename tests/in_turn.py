@@ -1,7 +1,7 @@
-"""Which of the slow tests a run of `make test` takes: one in five, others behind another commit, and always those of ``EACH_TIME``.
+"""Which of the slow tests a run of `make test` takes: one in eight, others behind another commit, and always those of ``EACH_TIME``.
 
 All of them take two hours on two cores, and what runs at each landing has half an hour. So tests that need Spark or servers take turns,
-by the commit: whoever runs the same commit again runs the same tests, and five turns run each once. Unit tests and the docs'
+by the commit: whoever runs the same commit again runs the same tests, and eight turns run each once. Unit tests and the docs'
 run each time. ``make test-all`` runs everything that is not long.
 """
 
@@ -11,19 +11,17 @@ import subprocess
 import zlib
 from pathlib import Path, PurePath
 
-TURNS = 5
+TURNS = 8
 BY_CASE = ("tests/spark", "tests/conformance")
 """Folders whose tests take turns one by one: what they need is made once for all of them."""
 BY_FILE = ("tests/integration", "tests/object_store", "tests/capability")
 """Folders of which a file's tests go together: much of its time is for what they share."""
 EACH_TIME = (
     "tests/conformance/test_spark.py",
-    "tests/integration/test_connector.py",
     "tests/integration/test_demo.py",
-    "tests/integration/test_errors.py",
     "tests/integration/test_kills.py",
 )
-"""Files that say most of whether the whole works: the demo, what a user gets wrong, kills, the laws on Spark."""
+"""Files that say most of whether the whole works: the demo, kills, the laws on Spark."""
 
 
 def turn_of(root: Path) -> int:

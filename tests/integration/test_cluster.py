@@ -107,7 +107,7 @@ def test_with_its_lake_in_an_object_store_keys_reach_the_tasks_and_stand_nowhere
     )
     assert cli.once(file).returncode == 0
     assert "EQUAL" in cli("audit", str(file), "--wait", "60").stdout
-    log = DeltaTable(store.home / "data" / s3.BUCKET / place / "bucketed" / "log")
+    log = DeltaTable(store.bucket / place / "bucketed" / "log")
     assert Counter(log.to_pyarrow_table()["line"].to_pylist()) == {"a": 1, None: 1}
     key = store.secret("key").read_text()
     assert canaries(seen, done, cli, file, cluster, key, cluster.secret.read_text()[:20]) == []

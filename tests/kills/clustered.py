@@ -139,9 +139,7 @@ def clustered(stack: Stack, folder: Path, name: str, **settings: Any) -> Iterato
             for what, file in (("FILE", "armed"), ("REACHED", "reached"))
         }
         spark = cluster.settings(conf=failpoints, driver_max=SMALL, trigger_seconds=0.2, **settings)
-        remote = {"path": f"s3a://{s3.BUCKET}/{name}", "storage": store.storage()}
-        lab = InStore(stack, folder / name, name=name, settings={"lake": remote, "spark": spark})
-        lab.data = store.home / "data" / s3.BUCKET / name
+        lab = Lab(stack, folder / name, name=name, settings={"spark": spark}, store=store)
         try:
             yield Clustered(lab, cluster)
         finally:
@@ -149,16 +147,6 @@ def clustered(stack: Stack, folder: Path, name: str, **settings: Any) -> Iterato
     finally:
         cluster.stop()
         store.stop()
-
-
-class InStore(Lab):
-    """Reads the lake where the store keeps its objects: as files on this machine's disk, each under its own name."""
-
-    data: Path
-
-    @property
-    def lake(self) -> Path:
-        return self.data
 
 
 def main() -> None:

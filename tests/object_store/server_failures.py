@@ -96,7 +96,7 @@ def of_the_table(spark: SparkSession, store: s3.S3) -> Iterator[tuple[str, Told]
     }.items():
         table = f"{ROOT}/{name.replace(' ', '-')}"
         spark.range(0, 1000, 1, 1).write.format("delta").save(table)
-        below = store.home / "data" / s3.BUCKET / "failures" / table.rpartition("/")[2]
+        below = store.bucket / "failures" / table.rpartition("/")[2]
         for file in below.glob("*.parquet"):
             spoil(file)
         yield name, told(lambda of=table: spark.read.format("delta").load(of).collect())
