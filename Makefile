@@ -81,6 +81,8 @@ soak: $(READY) ## hours: every fault, a table poisoned in ten ways, the kill mat
 	@$(BIN)/python -m tests.applications --ledger $(SOAK)/applications.jsonl
 	@$(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills.jsonl
 	@INGEST_LANE=spark INGEST_MERGE_ENGINE=spark $(BIN)/python -m tests.kills.matrix --ledger $(SOAK)/kills-on-spark.jsonl
+	@for victim in driver store; do \
+		$(BIN)/python -m tests.kills.matrix --store --only stream:$$victim --ledger $(SOAK)/kills-in-store.jsonl || exit 1; done
 	@$(BIN)/python -m tests.kills.clustered --rounds 12 --ledger $(SOAK)/clustered.jsonl
 	@$(BIN)/python -m tests.power.matrix
 	@$(BIN)/python -m tests.outside.filters --draws 50
