@@ -48,10 +48,13 @@ class Retaking:
         events = self.binlog.events({tie.position for tie in read.ties})
         gaps = previous.gaps if previous else ()
         known = {gap.table for gap in gaps if gap.is_open and not gap.by_hand}
+        untold = {gap.table for gap in gaps if gap.is_untold}
         unread = {
-            table: Doubt(seen.aside[table][-1].why, position)
+            table: Doubt(span.why, position)
             for table, position in read.counts.unreadable.items()
-            if str(table) not in known and captured([table], self.pipeline.source.tables)
+            # Where its definition has to be read first, only a gap that says so has that done.
+            if str(table) not in (untold if (span := seen.aside[table][-1]).mends else known)
+            and captured([table], self.pipeline.source.tables)
         }
         why = reasons.UNCERTAIN_READING.says
         return {
@@ -85,12 +88,11 @@ class Retaking:
         table, state = TableId.parse(request.table), newest.tables.get(request.table)
         void = Outcome(Cleanup(table, request.below), request.below, void=True)
         newer = [gap for gap in newest.gaps if gap.makes_void(request.table, request.after)]
-        if not request.blocks and any(gap.is_untold for gap in newer):
-            return (
-                void  # its rows cannot be read before its definition is, and that is asked for anew
-            )
         gone = self.requests.is_gone(request)
-        if not (gone or self.requests.is_complete(request)):
+        # Its rows cannot be read before its definition is, which is asked for anew; but not while the connector is at it.
+        untold = not request.blocks and any(gap.is_untold for gap in newer)
+        over = gone or (untold and self.requests.is_over(request))
+        if not (over or self.requests.is_complete(request)):
             return None
         if gone or newer:
             return void

@@ -100,10 +100,10 @@ class Catalog:
             gone = {table for table in self.versions if table.database == name}
             gone |= set(moved_from.values())
 
-        def unknown(table: TableId, key: tuple[str, ...]) -> SchemaVersion:
+        def unknown(table: TableId, key: tuple[str, ...], came: TableId | None) -> SchemaVersion:
             found = SchemaVersion(
                 *(table, position, UNKNOWN, (), key, statement, offset),
-                moved_from=moved_from.get(table),
+                moved_from=came,
                 committed_at=committed_at,
             )
             self.versions.setdefault(table, []).append(found)
@@ -122,16 +122,22 @@ class Catalog:
             table = change.get("table") or {}
             named = _table_id(change["id"])
             columns = tuple(Column.from_json(column) for column in table.get("columns", ()))
+            key = _key(table.get("primaryKeyColumnNames", ()), columns)
+            before = next(iter(self.versions.get(named, ())[-1:]), None)
+            altered = change["type"] == "ALTER" and named not in moved_from
             if change["type"] == "CREATE" and not statement:
-                key = _key(table.get("primaryKeyColumnNames", ()), columns)
-                brought.append(unknown(named, key))
+                brought.append(unknown(named, key, None))
+                continue
+            if altered and before is not None and before.kind == UNKNOWN:
+                # Debezium has altered columns that are not the table's.
+                brought.append(unknown(named, key, before.moved_from))
                 continue
             version = SchemaVersion(
                 table=named,
                 position=position,
                 kind=change["type"],
                 columns=columns,
-                key=_key(table.get("primaryKeyColumnNames", ()), columns),
+                key=key,
                 ddl=statement,
                 offset=offset,
                 from_snapshot=from_snapshot,
@@ -148,7 +154,7 @@ class Catalog:
             brought += self._exchanged(rows.other, brought[-1])
         told = {version.table for version in brought}
         for new in sorted(moved_from.keys() & self.versions.keys() - told):
-            brought.append(unknown(new, self.versions[new][-1].key))
+            brought.append(unknown(new, self.versions[new][-1].key, moved_from[new]))
         return brought
 
     def _computing(

@@ -263,7 +263,7 @@ class Requests:
                     self._sent.pop(one.id, None)
         elif not blocking:
             follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
-            self._send_if_due(self._next(left), follows=follows)
+            self._send_if_due(left, follows=follows)
         self._active = {one.id for one in begun or left}
         return found
 
@@ -288,16 +288,23 @@ class Requests:
         return told
 
     def _next(self, left: Sequence[Request]) -> Sequence[Request]:
-        """Those that one signal is to carry: one whose table was given up goes alone, and behind the others."""
+        """Those that one signal is to carry: one whose table was given up goes alone. Whose turn was longest ago comes first, so that
+        none that fails each time keeps others away.
+        """
+        alone = [[one] for one in left if self._said.was_given_up(one)]
         together = [one for one in left if not self._said.was_given_up(one)]
-        return together or sorted(left, key=self._sent_at)[:1]
+        turns = [*alone, *([together] if together else [])]
+        return min(turns, key=lambda some: min(map(self._sent_at, some)), default=[])
 
-    def _send_if_due(self, asked: Sequence[Request], *, follows: bool) -> None:
-        """Whoever asked has sent the first; what ``follows`` it is ours to send."""
+    def _send_if_due(self, left: Sequence[Request], *, follows: bool) -> None:
+        """Whoever asked has sent the first; what ``follows`` it is ours to send. Not while any of those that are ``left`` may be about
+        to begin: two signals at once are both called by the name of the second.
+        """
         now = time.monotonic()
-        at_once = follows and all(one.id not in self._sent for one in asked)
-        waited = [now - self._sent_at(one) for one in asked]
+        at_once = follows and all(one.id not in self._sent for one in left)
+        waited = [now - self._sent_at(one) for one in left]
         if at_once or min(waited, default=0.0) > SEND_AGAIN_AFTER:
+            asked = self._next(left)
             gone = self.absent.of(one.table for one in asked)
             here = [one for one in asked if one.table not in gone]
             self.send(here)
@@ -329,6 +336,10 @@ class Requests:
     def was_empty(self, one: Request) -> bool:
         """True when the connector has read all of the table and found no row."""
         return self._said.was_empty(one)
+
+    def is_over(self, one: Request) -> bool:
+        """True when the connector has read an incremental one's table, or given it up."""
+        return self._said.is_over(one)
 
     def holds_other_rows(self, one: Request) -> bool:
         """True when rows of another table may stand among those that the connector has read of it (``snapshot_notices``)."""

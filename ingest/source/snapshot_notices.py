@@ -42,7 +42,7 @@ class SnapshotNotices:
     _empty: set[Scan] = field(default_factory=set)
     """Scans that found no row."""
     _over: dict[Scan, int] = field(default_factory=dict)
-    """Where it was said first that a scan is over, whatever has come of it."""
+    """Where it was said first that a scan is over of which rows were collected."""
     _half_read: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """By request: tables that were given up in its signal when rows of theirs may have been collected, and where that was said."""
     _read_at: dict[str, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class SnapshotNotices:
             return
         table, status = more.get("scanned_collection", ""), more.get("status")
         scans = {(one, table) for one in asked}
-        for scan in scans:
+        for scan in scans if status not in _NOTHING_COLLECTED else ():
             self._over.setdefault(scan, offset)
         if status in _READ:
             self._completed |= scans
@@ -105,6 +105,11 @@ class SnapshotNotices:
     def is_read(self, one: Request) -> bool:
         """Whether an incremental snapshot has read all of its table."""
         return (one.id, one.collection) in self._completed
+
+    def is_over(self, one: Request) -> bool:
+        """Whether an incremental snapshot has read its table, or given it up."""
+        scan = (one.id, one.collection)
+        return scan in self._completed or scan in self._failed
 
     def was_given_up(self, one: Request) -> bool:
         """Whether its table was given up, once at least: it is asked for alone from then on, so that it spoils no other's reading."""

@@ -17,7 +17,7 @@ from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.object_files import ObjectFiles
 from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local, local_folder
-from ingest.model.names import lease_path
+from ingest.model.names import INTERNAL_FOLDER
 
 
 class Files(Protocol):
@@ -123,9 +123,12 @@ def files_at(path: str) -> Files:
 
 
 def lets_in(lake: str) -> bool:
-    """Whether what keeps a lake answers, and lets us look into it, just now."""
+    """Whether what keeps a lake answers, and lets us look into it and write, just now."""
+    files, probe = files_at(lake), f"{INTERNAL_FOLDER}/probe-{uuid.uuid4().hex[:8]}"
     try:
-        files_at(lease_path(lake)).names("")
+        files.names(INTERNAL_FOLDER)
+        files.write(probe, "", lasting=False)
+        files.delete(probe)
     except (IngestError, OSError):
         return False
     return True

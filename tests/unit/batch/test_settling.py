@@ -291,12 +291,19 @@ def test_the_rows_of_a_table_that_came_with_its_definition_count(tmp_path):
     assert (lake.removed, lake.requests.open()) == ([BELOW], [])
 
 
-def test_rows_are_not_waited_for_of_a_table_whose_columns_are_forgotten_meanwhile(lake):
-    """The connector would make columns up for them. What is asked for anew has it read the definition first."""
+@pytest.mark.parametrize("status", ["SUCCEEDED", "UNKNOWN_SCHEMA"])
+def test_a_table_whose_columns_are_forgotten_while_it_is_read_is_asked_for_anew_once_that_is_over(
+    lake, status
+):
+    """The connector makes columns up for it, or gives it up. What is asked for anew has it read the definition first; asked for while
+    it reads, the end of what it is at would be taken for the end of that.
+    """
     forgotten = reasons.UNKNOWN_COLUMNS.of(table="d._t_new")
     gap = Gap("d.t", "t", 0, 9, 9, forgotten, 4, position=Position(0, 3, 405))
     lake.publish(replace(lake.newest, batch_id=4, gaps=(gap,)))
-    lake.hear()
+    lake.hear(said("STARTED", "resync-3"))
+    assert lake.requests.asked == []
+    lake.hear(said("TABLE_SCAN_COMPLETED", "resync-3", "d.t", status))
     assert (lake.removed, lake.requests.asked) == ([], ["d.t"])
     (now,) = lake.requests.open()
     assert now.after == 4

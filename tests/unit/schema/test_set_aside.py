@@ -134,6 +134,24 @@ def test_columns_that_the_connector_has_from_the_driver_are_none_and_no_snapshot
     assert (gap.is_untold, gap.makes_void("d.t", asked_after=2), span.mends) == (True, True, True)
 
 
+@pytest.mark.parametrize("guessed", [True, False])
+def test_what_is_altered_of_columns_that_are_not_the_table_s_is_not_its_either(guessed):
+    """Until the connector has read the definition."""
+    change = {"id": '"d"."t"', "type": "CREATE", "table": {"columns": []}}
+    known = Catalog({T: [version(100, good=True)]})
+    known.add({**SWAP, "ddl": None, "tableChanges": [change]} if guessed else SWAP, 0, 7)
+    source = {**SWAP["source"], "pos": 600}
+    altered = {"id": '"d"."t"', "type": "ALTER", "table": {"columns": []}}
+    statement = "ALTER TABLE d.t ADD x INT"
+    known.add({**SWAP, "source": source, "ddl": statement, "tableChanges": [altered]}, 0, 8)
+    assert [one.kind for one in known.versions[T]][1:] == [UNKNOWN, UNKNOWN]
+    assert Admission("standard").of(known)[1][T][-1].end is None
+    told = {**altered, "type": "CREATE"}
+    source = {**source, "pos": 700}
+    known.add({**SWAP, "source": source, "ddl": "CREATE …", "tableChanges": [told]}, 0, 9)
+    assert Admission("standard").of(known)[1][T][-1].end == Position(0, 1, 700)
+
+
 def test_a_name_that_nobody_follows_or_that_is_told_with_its_columns_is_none_of_these():
     other = {**SWAP, "ddl": "RENAME TABLE d._t_new TO d.other"}
     known = Catalog({T: [version(100, good=True)]})

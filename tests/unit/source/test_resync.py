@@ -155,7 +155,46 @@ def test_a_scan_that_failed_says_nothing_and_is_asked_for_again(wire, status, mo
     assert wire.sent == ["d.a"], "it is being read"
 
 
-def test_one_that_was_given_up_is_asked_for_alone_and_behind_the_others(wire, monkeypatch):
+def test_nothing_is_sent_beside_one_that_was_sent_and_has_not_begun(wire):
+    """Debezium calls all it does by the name of the newest: the older one would never be known to be over."""
+    wire.add(Request("resync-c", "d.c", "INCREMENTAL", Position(0, 1, 6), sent=time.time()))
+    every = "resync-a,resync-b,resync-c"
+    wire.notifications = [said("STARTED", every)]
+    wire.look()
+    wire.notifications = [
+        said("TABLE_SCAN_COMPLETED", every, "d.a", "SQL_EXCEPTION"),
+        said("TABLE_SCAN_COMPLETED", every, "d.b"),
+        said("TABLE_SCAN_COMPLETED", every, "d.c"),
+    ]
+    wire.look()
+    assert wire.sent == ["d.a"]
+    wire.done(next(one for one in wire.open() if one.table == "d.b"))
+    wire.add(Request("resync-b2", "d.b", "INCREMENTAL", Position(0, 1, 9), sent=time.time()))
+    wire.look()
+    assert wire.sent == ["d.a"], "the other of the first signal is read, and not applied yet"
+
+
+def test_one_that_is_never_read_keeps_no_other_away(wire, monkeypatch):
+    """Its key is gone since it was asked for."""
+    monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
+    both = "resync-a,resync-b"
+    wire.notifications = [
+        said("STARTED", both),
+        said("TABLE_SCAN_COMPLETED", both, "d.a", "SQL_EXCEPTION"),
+        said("TABLE_SCAN_COMPLETED", both, "d.b", "NO_PRIMARY_KEY"),
+    ]
+    for _ in range(4):
+        wire.look()
+        one = f"resync-{'ab'['b' in wire.sent[-1].split('.')[-1]]}"
+        failed = "NO_PRIMARY_KEY" if one.endswith("b") else "SQL_EXCEPTION"
+        wire.notifications = [
+            said("STARTED", one),
+            said("TABLE_SCAN_COMPLETED", one, f"d.{one[-1]}", failed),
+        ]
+    assert {*wire.sent} == {"d.a", "d.b"}, wire.sent
+
+
+def test_one_that_was_given_up_is_asked_for_alone(wire, monkeypatch):
     """Rows of it may stand among those that are read behind it in the same signal."""
     monkeypatch.setattr(resync, "SEND_AGAIN_AFTER", -1.0)
     both = "resync-a,resync-b"

@@ -46,6 +46,18 @@ def test_of_one_of_which_no_row_was_collected_none_stands_anywhere(status):
     assert not found.was_given_up(A)
 
 
+def test_one_of_which_nothing_was_collected_may_hold_other_rows_when_it_is_read_in_another_signal():
+    first = [scan("b", "UNKNOWN_SCHEMA", "b"), said("STARTED", "a,b")]
+    found = after(*first, scan("a", "SQL_EXCEPTION", "a,b"), scan("b", signal="a,b"))
+    assert holding_other_rows(found) == ["b"]
+
+
+def test_a_scan_is_over_whatever_came_of_it_until_its_signal_begins_anew():
+    both = [scan("a", "UNKNOWN_SCHEMA"), scan("b")]
+    assert [after(*both).is_over(one) for one in (A, B, C)] == [True, True, False]
+    assert not after(*both, said("STARTED", EVERY)).is_over(A)
+
+
 def test_of_one_that_was_read_alone_none_stands_anywhere():
     assert holding_other_rows(after(scan("a", "SQL_EXCEPTION", "a"), scan("b", signal="b"))) == []
 
