@@ -47,23 +47,28 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those whose turn it is not are left out. Files that need the real stack first, those that need no JVM last: two workers then end at about the same time,
+    """Files that need the real stack first, those that need no JVM last: two workers then end at about the same time,
     where one that begins a file of minutes at the end lets the other wait.
     """
     if config.getoption("in_turn"):
-        turn, root = in_turn.turn_of(config.rootpath), config.rootpath
-        taken, left = list[pytest.Item](), list[pytest.Item]()
-        for item in items:
-            due = in_turn.is_due(item.path.relative_to(root).as_posix(), item.name, turn)
-            (taken if due else left).append(item)
-        config.hook.pytest_deselected(items=left)
-        items[:] = taken
+        _leave_out_those_of_other_turns(config, items)
     needs = {}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         rank = 0 if "stack" in fixtures else 1 if "spark" in fixtures else 2
         needs[item.path] = min(rank, needs.get(item.path, rank))
     items.sort(key=lambda item: needs[item.path])
+
+
+def _leave_out_those_of_other_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
+    root = config.rootpath
+    turn = in_turn.turn_of(root)
+    taken, left = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        due = in_turn.is_due(item.path.relative_to(root).as_posix(), item.name, turn)
+        (taken if due else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = taken
 
 
 @pytest.fixture(scope="session")

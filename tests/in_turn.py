@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import zlib
+from functools import cache
 from pathlib import Path, PurePath
 
 TURNS = 8
@@ -24,6 +25,7 @@ EACH_TIME = (
 """Files that say most of whether the whole works: the demo, kills, the laws on Spark."""
 
 
+@cache
 def turn_of(root: Path) -> int:
     """Of the commit that is checked out below ``root``; 0 where nobody can say."""
     asked = ["git", "-C", str(root), "rev-parse", "HEAD"]

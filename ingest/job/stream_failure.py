@@ -21,9 +21,8 @@ from ingest.job.wall_clock import ClockSetBackError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
-from ingest.lake.files.object_files import LakeDeniedError
-from ingest.lake.files.server_failure import is_away, is_refusal
-from ingest.lake.files.storage import lets_in
+from ingest.lake.files.refused_alone import is_refused_alone
+from ingest.lake.files.server_failure import is_away
 from ingest.model import restart_reasons
 from ingest.model.errors import Exit, IngestError, table_of
 from ingest.model.reasons import Reason
@@ -84,21 +83,13 @@ def is_everybodys(failure: BaseException, lake: str = "") -> bool:
     """
     if isinstance(failure, LeaseLostError | ForeignCommitError | MemoryError) or of_disk(failure):
         return True
-    if lake and _is_refused_alone(failure, lake):
+    if lake and is_refused_alone(failure, lake):
         return False
     if isinstance(failure, IngestError):
         return may_pass(failure)
     if has_died(failure) or _mended_by_deciding(failure) is not None:
         return True
     return _is_any(failure, *_OF_ALL) or is_away(failure)
-
-
-def _is_refused_alone(failure: BaseException, lake: str) -> bool:
-    """Whether an object store refuses what it would not refuse of the others, as it lets us into the lake otherwise: a file that is archived, a key or
-    a policy of one folder. Taken for everybody's, all tables would wait for it.
-    """
-    answered = isinstance(failure, LakeDeniedError) or is_refusal(failure)
-    return answered and lets_in(lake)
 
 
 def _is_any(failure: BaseException, *signs: str) -> bool:

@@ -84,8 +84,8 @@ class SnapshotNotices:
         if kind != "TABLE_SCAN_COMPLETED":
             return
         table, status = more.get("scanned_collection", ""), more.get("status")
-        scans = {(one, table) for one in asked}
-        for scan in scans if status not in _NOTHING_COLLECTED else ():
+        scans, collected = {(one, table) for one in asked}, status not in _NOTHING_COLLECTED
+        for scan in scans if collected else ():
             self._over.setdefault(scan, offset)
         if status in _READ:
             self._completed |= scans
@@ -94,9 +94,8 @@ class SnapshotNotices:
             return
         # Not read: what is absent from it says nothing about the source.
         self._failed |= scans
-        if status not in _NOTHING_COLLECTED:
-            for one in asked:
-                self._half_read.setdefault(one, []).append((table, offset))
+        for one in asked if collected else ():
+            self._half_read.setdefault(one, []).append((table, offset))
 
     def is_started(self, one: Request) -> bool:
         """Whether an incremental snapshot of it has begun, and its table was not given up since."""

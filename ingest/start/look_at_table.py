@@ -22,8 +22,7 @@ from ingest.lake.delta.other_writers import Since
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.lake.files.hadoop_files import raise_if_passing
-from ingest.lake.files.server_failure import is_refusal
-from ingest.lake.files.storage import lets_in
+from ingest.lake.files.refused_alone import is_refused_alone
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, TableState
 from ingest.model.names import INTERNAL_FOLDER, SOURCE_PROPERTIES, Marker, app_id_parts
@@ -63,7 +62,7 @@ def cannot_be_read(table: SparkTable, name: str, failure: Exception, lake: str) 
     and to move it away, which helps where it cannot be read, would lose what it has. What a store refuses of this table alone
     stops no other. ``lake``: its path.
     """
-    if not (is_refusal(failure) and lets_in(lake)):
+    if not is_refused_alone(failure, lake):
         raise_if_passing(table.path, failure)
     words = " ".join(str(failure).split())[:300]
     return LakeFacts(name, table.path, 0, unreadable=words.rstrip("."))

@@ -38,8 +38,6 @@ LANE = os.environ.get("INGEST_LANE", "")
 SHARE = "share_read"
 """In a Python worker of Spark's tasks, which is a victim there, too."""
 VICTIMS = ("driver", "connect", "kafka", "mysql")
-STORE = "store"
-"""A victim where the lake is in an object store."""
 PLACES = (
     "batch_started",
     *([SHARE] if LANE == "spark" else []),
@@ -95,7 +93,7 @@ class Cell:
 
 def cells(*, store: bool = False) -> list[Cell]:
     """All of them; a victim's cells stand together, since they share a running job."""
-    victims = (*VICTIMS, STORE) if store else VICTIMS
+    victims = (*VICTIMS, "store") if store else VICTIMS
     streaming = [
         Cell(phase, place, victim)
         for phase in ("stream", "ddl")

@@ -6,7 +6,7 @@ hold values of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -61,18 +61,20 @@ def answer_of(failure: BaseException) -> Any | None:
 
 def is_denial(failure: BaseException) -> bool:
     """Whether an object store has answered that we may not."""
-    try:
-        return any(map(_is_denial, thrown_in_java(failure)))
-    except Py4JError:
-        return False
+    return _threw(failure, _is_denial)
 
 
 def is_refusal(failure: BaseException) -> bool:
     """Whether an object store has answered that what was asked of it cannot be, which may be so of one file alone: a 400 to 499 that no
     waiting changes.
     """
+    return _threw(failure, _is_refusal)
+
+
+def _threw(failure: BaseException, kind: Callable[[Any], bool]) -> bool:
+    """Whether Java has thrown such a one. False where it cannot be asked any more."""
     try:
-        return any(map(_is_refusal, thrown_in_java(failure)))
+        return any(map(kind, thrown_in_java(failure)))
     except Py4JError:
         return False
 

@@ -17,7 +17,6 @@ from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.object_files import ObjectFiles
 from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local, local_folder
-from ingest.model.names import INTERNAL_FOLDER
 
 
 class Files(Protocol):
@@ -120,15 +119,3 @@ def files_at(path: str) -> Files:
             remedy="ask `ingest run` and `ingest audit`, which do; or put the lake on a local disk or in an object store.",
         )
     return HadoopFiles(spark, path)
-
-
-def lets_in(lake: str) -> bool:
-    """Whether what keeps a lake answers, and lets us look into it and write, just now."""
-    files, probe = files_at(lake), f"{INTERNAL_FOLDER}/probe-{uuid.uuid4().hex[:8]}"
-    try:
-        files.names(INTERNAL_FOLDER)
-        files.write(probe, "", lasting=False)
-        files.delete(probe)
-    except (IngestError, OSError):
-        return False
-    return True

@@ -9,8 +9,8 @@ from deltalake.exceptions import DeltaError
 from pyspark.errors import PySparkException, PySparkRuntimeError, PySparkValueError
 
 from ingest.batch.parts import StaleCheckpointError
-from ingest.job import stream_failure
 from ingest.job.stream_failure import again, is_everybodys
+from ingest.lake.files import refused_alone
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.model.errors import Exit, IngestError, of_table
@@ -248,7 +248,7 @@ def test_a_heap_that_is_full_is_everybody_s_and_says_what_helps(tmp_path, said):
 def test_what_a_store_refuses_of_one_table_is_that_table_s_where_it_lets_us_in_otherwise(
     lets_in, monkeypatch
 ):
-    monkeypatch.setattr(stream_failure, "lets_in", lambda lake: lets_in)
+    monkeypatch.setattr(refused_alone, "lets_in", lambda lake: lets_in)
     denied, away = (kind("s3a://b/l", "why") for kind in (LakeDeniedError, LakeAwayError))
     assert is_everybodys(denied), "nobody was asked"
     assert is_everybodys(denied, "s3a://b/l") != lets_in

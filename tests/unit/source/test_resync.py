@@ -185,11 +185,12 @@ def test_one_that_is_never_read_keeps_no_other_away(wire, monkeypatch):
     ]
     for _ in range(4):
         wire.look()
-        one = f"resync-{'ab'['b' in wire.sent[-1].split('.')[-1]]}"
-        failed = "NO_PRIMARY_KEY" if one.endswith("b") else "SQL_EXCEPTION"
+        table = wire.sent[-1]
+        one = table.replace("d.", "resync-")
+        failed = {"d.a": "SQL_EXCEPTION", "d.b": "NO_PRIMARY_KEY"}[table]
         wire.notifications = [
             said("STARTED", one),
-            said("TABLE_SCAN_COMPLETED", one, f"d.{one[-1]}", failed),
+            said("TABLE_SCAN_COMPLETED", one, table, failed),
         ]
     assert {*wire.sent} == {"d.a", "d.b"}, wire.sent
 

@@ -9,10 +9,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.files import refused_alone
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.server_failure import is_refusal
 from ingest.model.errors import IngestError
-from ingest.start import gather_facts, look_at_table, repair
+from ingest.start import gather_facts, repair
 from ingest.start.fencing import fence_every_target
 from ingest.start.look_at_log import look_at_log
 from ingest.start.look_at_table import look
@@ -108,7 +109,7 @@ def test_what_a_store_refuses_of_one_table_stops_no_start_where_it_lets_us_in_ot
     lets_in, monkeypatch
 ):
     """Of a lake that is denied altogether nothing is known of any table."""
-    monkeypatch.setattr(look_at_table, "lets_in", lambda lake: lets_in and lake == LAKE)
+    monkeypatch.setattr(refused_alone, "lets_in", lambda lake: lets_in and lake == LAKE)
     for asked in looks(Failing(Refused(403))):
         if lets_in:
             assert "403" in asked().unreadable
