@@ -144,8 +144,8 @@ GUESSED_COLUMNS = Reason(
     voids=True,
 )
 AMONG_OTHERS = Reason(
-    "the connector gave another table up while it read several, and rows of that one may stand among the rows of this one",
-    "rows may be there that the source does not have, and rows of the source may be missing, until the table was taken again",
+    "the connector gave a table up in the middle of reading it, and rows that it had collected may stand among the rows of this one",
+    "rows of another table may be there, or older ones, and rows of the source may be missing, until the table was taken again",
     BY_ITSELF,
     voids=True,
 )

@@ -263,7 +263,7 @@ class Requests:
                     self._sent.pop(one.id, None)
         elif not blocking:
             follows = len(left) < len(pending) or not self._active <= {one.id for one in left}
-            self._send_if_due(left, follows=follows)
+            self._send_if_due(self._held_back(left, pending), follows=follows)
         self._active = {one.id for one in begun or left}
         return found
 
@@ -287,14 +287,26 @@ class Requests:
         self.add(told)
         return told
 
+    def _held_back(self, left: Sequence[Request], pending: Sequence[Request]) -> Sequence[Request]:
+        """Those that are ``left``, but for tables that were given up while one is about to be asked for anew because of such a table: tried
+        in between, it would spoil that reading, too, and each further one.
+        """
+        if not any(self.is_complete(one) and self.holds_other_rows(one) for one in pending):
+            return left
+        return [one for one in left if not self._said.was_given_up(one)]
+
     def _next(self, left: Sequence[Request]) -> Sequence[Request]:
-        """Those that one signal is to carry: one whose table was given up goes alone. Whose turn was longest ago comes first, so that
-        none that fails each time keeps others away.
+        """Those that one signal is to carry: one whose table was given up goes alone. First what has not begun yet, which is read before
+        another table is given up once more; then whose turn was longest ago, so that none that fails each time keeps others away.
         """
         alone = [[one] for one in left if self._said.was_given_up(one)]
         together = [one for one in left if not self._said.was_given_up(one)]
         turns = [*alone, *([together] if together else [])]
-        return min(turns, key=lambda some: min(map(self._sent_at, some)), default=[])
+
+        def turn(some: Sequence[Request]) -> tuple[bool, float]:
+            return all(map(self._said.has_begun, some)), min(map(self._sent_at, some))
+
+        return min(turns, key=turn, default=[])
 
     def _send_if_due(self, left: Sequence[Request], *, follows: bool) -> None:
         """Whoever asked has sent the first; what ``follows`` it is ours to send. Not while any of those that are ``left`` may be about

@@ -4,9 +4,9 @@ read. Pure.
 An incremental snapshot's notification names the signal, which is the ids of all its requests; a blocking one's does not, so of
 that one the place in the topic tells whether it came after the request.
 
-Debezium (3.6.1) takes the tables of a signal one after the other, and collects a chunk's rows before it sends them. Where it
-gives a table up, by an error of SQL's in the middle of a chunk or since the thread that takes signals and the one that
-streams have met, rows of that table may still be collected: they are then sent as the next one's.
+Debezium (3.6.1) collects a chunk's rows before it sends them. Where it gives a table up, by an error of SQL's in the middle of a
+chunk or since the thread that takes signals and the one that streams have met, what it has collected stays: it is sent as
+rows of the table that is read next, in the same signal or in a later one, or as older rows of the very table.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ class SnapshotNotices:
     """Scans that read nothing, of signals that have not begun anew since."""
     _empty: set[Scan] = field(default_factory=set)
     """Scans that found no row."""
-    _over: dict[Scan, int] = field(default_factory=dict)
-    """Where it was said first that a scan is over of which rows were collected."""
-    _half_read: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    """By request: tables that were given up in its signal when rows of theirs may have been collected, and where that was said."""
+    _collected: bool = False
+    """Whether rows of a table that was given up may still wait to be sent: the next table that brings rows sends them."""
+    _spoilt: set[Scan] = field(default_factory=set)
+    """Scans that may have sent such rows."""
+    _half_read: set[Scan] = field(default_factory=set)
+    """Scans that were given up when rows may have been collected, once at least."""
     _read_at: dict[str, int] = field(default_factory=dict)
     """By table: where it was said that another snapshot than an incremental one begins to read it."""
     _scanned: dict[str, tuple[int, bool]] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class SnapshotNotices:
         if said.get("aggregate_type") == "Initial Snapshot":  # so a blocking one is called, too
             self._take_blocking(kind, more, offset, now)
         elif said.get("aggregate_type") == "Incremental Snapshot":
-            self._take_incremental(kind, more, offset, said["id"].split(TOGETHER))
+            self._take_incremental(kind, more, said["id"].split(TOGETHER))
 
     def _take_blocking(
         self, kind: object, more: Mapping[str, str], offset: int, now: float
@@ -75,27 +77,36 @@ class SnapshotNotices:
             # As of when it began: what was asked for meanwhile is read behind it.
             self._scanned[table] = (self._read_at.get(table, offset), _found_no_row(more))
 
-    def _take_incremental(
-        self, kind: object, more: Mapping[str, str], offset: int, asked: list[str]
-    ) -> None:
+    def _take_incremental(self, kind: object, more: Mapping[str, str], asked: list[str]) -> None:
         if kind == "STARTED":
             self._failed = {(one, table) for one, table in self._failed if one not in asked}
         self._started.update(asked)
         if kind != "TABLE_SCAN_COMPLETED":
             return
         table, status = more.get("scanned_collection", ""), more.get("status")
-        scans, collected = {(one, table) for one in asked}, status not in _NOTHING_COLLECTED
-        for scan in scans if collected else ():
-            self._over.setdefault(scan, offset)
+        scans, empty = {(one, table) for one in asked}, _found_no_row(more)
         if status in _READ:
             self._completed |= scans
             # By the newest scan: one that was sent again may have met rows.
-            self._empty = self._empty | scans if _found_no_row(more) else self._empty - scans
+            self._empty = self._empty | scans if empty else self._empty - scans
+            if not empty:
+                self._sent(scans, collected=False)
             return
         # Not read: what is absent from it says nothing about the source.
         self._failed |= scans
-        for one in asked if collected else ():
-            self._half_read.setdefault(one, []).append((table, offset))
+        if status not in _NOTHING_COLLECTED:  # its count of rows leaves out the chunk in hand
+            self._half_read |= scans
+            self._sent(scans, collected=True)
+
+    def _sent(self, scans: set[Scan], *, collected: bool) -> None:
+        """These have sent what was collected before, if anything was. ``collected``: rows of theirs may be by now."""
+        if self._collected:
+            self._spoilt |= scans
+        self._collected = collected
+
+    def has_begun(self, one: Request) -> bool:
+        """Whether an incremental snapshot of it has begun, whatever came of it."""
+        return one.id in self._started
 
     def is_started(self, one: Request) -> bool:
         """Whether an incremental snapshot of it has begun, and its table was not given up since."""
@@ -112,15 +123,13 @@ class SnapshotNotices:
 
     def was_given_up(self, one: Request) -> bool:
         """Whether its table was given up, once at least: it is asked for alone from then on, so that it spoils no other's reading."""
-        return any(one.collection == table for table, _ in self._half_read.get(one.id, ()))
+        return (one.id, one.collection) in self._half_read
 
     def holds_other_rows(self, one: Request) -> bool:
-        """Whether rows of another table may stand among its own: that one was given up in the same signal, before this one was read."""
-        over = self._over.get((one.id, one.collection))
-        return any(
-            table != one.collection and (over is None or at < over)
-            for table, at in self._half_read.get(one.id, ())
-        )
+        """Whether rows that were collected before, of a table that was given up, may stand among its own, or are about to."""
+        scan = (one.id, one.collection)
+        next_ = self._collected and self.is_started(one) and scan not in self._completed
+        return scan in self._spoilt or next_
 
     def is_scanned(self, one: Request) -> bool:
         """Whether a blocking snapshot has read its table since it was asked for."""

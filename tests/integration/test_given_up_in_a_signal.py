@@ -66,13 +66,13 @@ def test_what_was_read_behind_a_table_that_was_given_up_is_read_again_and_the_ta
         "UPDATE spoilt.a SET v = '[]' WHERE id = 10001",
         "UPDATE spoilt.b SET v = '[]' WHERE id = 1",
     )
-    lab.until(lambda: told(lab) == ["spoilt.b"], "the connector gave `a` up", 300)
+    lab.until(lambda: "spoilt.b" in told(lab), "the connector gave `a` up", 300)
     lab.until(lambda: lab.lake_rows("b") == lab.source_rows("b"), "the second is whole", 300)
     lab.sql(
         "ALTER TABLE spoilt.a DROP COLUMN items", "UPDATE spoilt.a SET v = '[1]' WHERE id = 10001"
     )
     lab.until(lambda: cli.is_taken_again(lab.file), "both are taken again", 300, every=1.0)
-    assert told(lab) == ["spoilt.b"]
+    assert "spoilt.b" in told(lab)
     assert others_in_b(lab) > 0, "Debezium sends no table's rows as another's any more"
     same, verdict = cli.audit(lab.file)
     assert same, verdict

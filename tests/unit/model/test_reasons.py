@@ -53,8 +53,8 @@ STORED = [
         "sets"
     ),
     (
-        "the connector gave another table up while it read several, and rows of that one may stand among the rows of "
-        "this one"
+        "the connector gave a table up in the middle of reading it, and rows that it had collected may stand among the rows "
+        "of this one"
     ),
     "rows of before the first run are still to come: they are read in chunks, beside the stream",
     "dropped from quarantine on 2026-01-31 by `ingest quarantine drop`, changes: 3",
