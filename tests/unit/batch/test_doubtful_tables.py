@@ -15,7 +15,7 @@ from ingest.schema.catalog import Catalog
 from ingest.schema.set_aside import Span
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import T
-from tests.unit.source.test_resync import pipeline_of_d
+from tests.unit.source.wire import pipeline_of_d
 from tests.unit.start.test_start_decision import entry
 
 AT = Position(0, 3, 405)

@@ -21,7 +21,7 @@ from ingest.source.resync_request import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
-from tests.unit.source.test_resync import INITIAL, Wire, pipeline_of_d, said
+from tests.unit.source.wire import INITIAL, Wire, pipeline_of_d, said
 from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
 
 BELOW = Position(0, 3, 400)

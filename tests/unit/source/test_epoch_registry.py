@@ -8,7 +8,7 @@ from ingest.model.errors import IngestError
 from ingest.source import epoch_registry
 from ingest.source.connector import Plan, Status
 from ingest.source.epoch_registry import EpochRegistry
-from tests.unit.source.test_resync import pipeline_of_d
+from tests.unit.source.wire import pipeline_of_d
 
 NOTHING = Plan("nothing", ())
 

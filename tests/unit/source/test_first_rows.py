@@ -10,7 +10,7 @@ from ingest.source import first_rows, resync
 from ingest.source.connector import Connector
 from ingest.source.later_tables import NOTHING, TakenBefore
 from tests.unit.source.test_later_tables import A, B, looked
-from tests.unit.source.test_resync import pipeline_of_d
+from tests.unit.source.wire import pipeline_of_d
 
 PLACE = {"file": "binlog.000003", "pos": 4}
 

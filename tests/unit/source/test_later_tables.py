@@ -17,7 +17,7 @@ from ingest.source import mysql
 from ingest.source.later_tables import LaterTables, Looked, TakenBefore, incomplete_in
 from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import catalog, column, record
-from tests.unit.source.test_resync import pipeline_of_d
+from tests.unit.source.wire import pipeline_of_d
 
 END = Position(0, 3, 400)
 NAMES = ("a", "b", "ta", "tb")

@@ -5,7 +5,7 @@ import pytest
 from ingest.model.position import Position
 from ingest.source.resync_request import Request
 from ingest.source.snapshot_notices import SnapshotNotices
-from tests.unit.source.test_resync import said
+from tests.unit.source.wire import said
 
 A, B, C = (Request(name, f"d.{name}", "INCREMENTAL", Position(0, 1, 5)) for name in "abc")
 EVERY = "a,b,c"
