@@ -62,7 +62,7 @@ class Password(Settings):
                 raise IngestError(
                     "E-CONFIG-PASSWORD",
                     f"The environment variable {self.env}, which holds {of}, is not set.",
-                    remedy="set it, or use `password: {file: …}` in the pipeline file.",
+                    remedy=f"set it, or say `{setting}: {{file: …}}` in the pipeline file.",
                 )
             return SecretStr(os.environ[self.env])
         assert self.file is not None
@@ -76,7 +76,7 @@ class Password(Settings):
             why = failure.strerror if isinstance(failure, OSError) else _said(failure)
             raise IngestError(
                 "E-CONFIG-PASSWORD",
-                f"The password file {self.file} cannot be read: {why}.",
+                f"The file {self.file}, which holds {of}, cannot be read: {why}.",
                 remedy=f"correct `{setting}.file` in the pipeline file.",
             ) from None
 

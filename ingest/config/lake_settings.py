@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from ingest.config import secret_names
 from ingest.config.connection_settings import LOOPBACK, Password
 from ingest.config.table_settings import Settings
 from ingest.model.location import in_object_store, is_s3
@@ -95,6 +96,18 @@ class Catalog(Settings):
         default_factory=dict,
         description="Further settings of Hive's client, such as `hive.metastore.use.SSL`.",
     )
+    private_settings: dict[str, Password] = Field(
+        default_factory=dict,
+        description="Those that are secrets, such as `hive.metastore.truststore.password`, and where they are.",
+    )
+
+    @field_validator("settings")
+    @classmethod
+    def _keeps_its_secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, said in value.items():
+            if why := secret_names.in_plain(name, said, "lake.catalog.private_settings"):
+                raise ValueError(why)
+        return value
 
 
 class Lake(Settings):

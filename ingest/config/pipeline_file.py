@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from ingest.config import secret_names
 from ingest.config.connection_settings import Connection
 from ingest.config.durations import Duration
 from ingest.config.flow_settings import Flow, named_plainly
@@ -38,9 +39,6 @@ from ingest.model.topics import TableId, parse_pattern, topic_of, topic_prefix
 from ingest.schema.ddl_policy import Rules
 from ingest.targets import registry
 from ingest.targets.target import Said, Target, Unfit
-
-_OF_STORES = re.compile(r"spark\.hadoop\.fs\.s3a?\..*(secret|access\.key|session\.token).*")
-"""Keys of an object store, as Hadoop names them."""
 
 
 class Dedup(Settings):
@@ -198,22 +196,31 @@ class Pipeline(Settings):
 
     @model_validator(mode="after")
     def _leaves_commits_exclusive(self) -> Pipeline:
-        for name in self.spark.conf:
-            if _OF_STORES.fullmatch(name):
-                raise ValueError(
-                    f"spark.conf: `{name}` would stand in the JVM's command line; use `lake.storage`"
-                )
-        if "spark.authenticate.secret" in self.spark.conf:
-            raise ValueError(
-                "spark.conf: `spark.authenticate.secret` would stand in the JVM's command line; use `spark.secret`"
-            )
-        for name in self.spark.conf if in_object_store(self.lake.path) else ():
+        named = (*self.spark.conf, *self.spark.private_conf)
+        for name in named if in_object_store(self.lake.path) else ():
             ours = name.startswith("spark.delta.logStore.")
             if ours or is_said_by_storage(name, self.lake.path):
                 raise ValueError(
                     f"spark.conf: `{name}` is ours for a lake in an object store, where each commit goes by a condition that the "
                     "server looks at, and all who go there by `lake.storage`"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_its_secrets(self) -> Pipeline:
+        conf, private = self.spark.conf, self.spark.private_conf
+        if "spark.authenticate.secret" in (*conf, *private):
+            raise ValueError(
+                "spark.conf: for `spark.authenticate.secret` use `spark.secret`: `secret: {file: …}`"
+            )
+        for name, value in conf.items():
+            if name in private:
+                raise ValueError(f"`{name}` is in both `spark.conf` and `spark.private_conf`")
+            if why := secret_names.in_plain(name, value, "spark.private_conf"):
+                raise ValueError(f"spark.conf: {why}")
+        for name in private:
+            if why := secret_names.by_place(name):
+                raise ValueError(f"spark.private_conf: {why}")
         return self
 
     @field_validator("name")

@@ -78,6 +78,11 @@ class Spark(Settings):
         description="Further packages that go there, as they are installed here: such as flows of yours import in tasks.",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
+    private_conf: dict[str, Password] = Field(
+        default_factory=dict,
+        description="Further Spark settings that are secrets, such as `spark.hadoop.fs.azure.account.key.…`, and where they are. They stand in "
+        "no command line and on no page of Spark's.",
+    )
 
     @property
     def on_cluster(self) -> bool:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +19,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from ingest.config.java_properties import as_property
 from ingest.config.pipeline_file import Pipeline
 from ingest.config.resources import resource
-from ingest.job import cluster, executors, shipped_packages
+from ingest.job import cluster, executors, private_settings, shipped_packages
 from ingest.kafka import client_settings
 from ingest.lake.files import object_store
 from ingest.local import artefacts, class_archive
@@ -191,10 +188,12 @@ def create(
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
         **conf,
     }
+    private = private or {}
     builder = SparkSession.builder.appName(name).master(trying_again(master))
     for key, value in options.items():
-        builder = builder.config(key, value)
-    with _stderr_into(log), _ctrl_c_kept(), _told_privately(private or {}):
+        if key not in private:  # which would give way to it
+            builder = builder.config(key, value)
+    with _stderr_into(log), _ctrl_c_kept(), private_settings.told(private):
         return builder.getOrCreate()
 
 
@@ -238,6 +237,8 @@ def settings(pipeline: Pipeline, *, short: bool = False) -> dict[str, str]:
     hidden = {REDACTION: client_settings.HIDDEN} if pipeline.kafka.security else {}
     away = cluster.settings(pipeline.spark)
     ours = {**local, **away, **store, **hidden, **flows, **(SHORT if short else {})}
+    if names := private_settings.hidden(pipeline.spark):
+        ours |= {shown: f"{usual}|{names}" for shown, usual in SPARK_HIDES.items()}
     said = pipeline.spark.conf
     usual = {**SPARK_HIDES, **ours}
     joined = {
@@ -259,6 +260,7 @@ def for_pipeline(
     :class:`IngestError` where a cluster does not take it, or has nobody who can run our tasks.
     """
     spark, conf = pipeline.spark, settings(pipeline, short=short)
+    private = {**private_settings.read(spark), **cluster.private_settings(spark)}
     try:
         session = create(
             f"ingest-{pipeline.name}",
@@ -268,7 +270,7 @@ def for_pipeline(
             log=log,
             more=_groups(pipeline),
             of_user=spark.jars,
-            private=cluster.private_settings(spark),
+            private=private,
             python=cluster.python(spark) if spark.on_cluster else sys.executable,
         )
     except (Py4JError, PySparkException) as failure:
@@ -290,32 +292,6 @@ def for_pipeline(
 def _groups(pipeline: Pipeline) -> list[str]:
     jdbc = ["jdbc"] if any(one.reads_mysql for one in pipeline.flows.values()) else []
     return [*jdbc, *(["s3"] if is_s3(pipeline.lake.path) else [])]
-
-
-@contextmanager
-def _told_privately(settings: Mapping[str, str]) -> Iterator[None]:
-    """By a file of this user's alone, for as long as the JVM takes to read it: a setting of a builder's stands in a command line, which all users
-    of a machine see, and the environment goes on to whatever is started.
-    """
-    if not settings:
-        yield
-        return
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    with tempfile.TemporaryDirectory() as folder:  # mode 0700
-        file = Path(folder, "spark.properties")
-        lines = (f"{name}={as_property(text)}\n" for name, text in settings.items())
-        file.write_text("".join(lines), encoding="ascii")
-        # Else such a file would take the place of the machine's spark-defaults.conf.
-        said = f"--properties-file {shlex.quote(str(file))} --load-spark-defaults pyspark-shell"
-        words = (before or "").removesuffix("pyspark-shell")
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{words} {said}".strip()
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["PYSPARK_SUBMIT_ARGS"]
-            else:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 @contextmanager

@@ -16,8 +16,10 @@ import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ingest.config.connection_settings import Password
 from ingest.config.lake_settings import Catalog
 from ingest.model.catalog_names import CatalogEntry, CatalogName
+from ingest.model.errors import IngestError
 
 _PROVIDER, _ID, DELTA = "spark.sql.sources.provider", "ingest.table-id", "delta"
 _LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -129,6 +131,22 @@ class Metastore:
         return found
 
 
+def _said(catalog: Catalog) -> dict[str, str]:
+    """The file's settings of Hive's client. Raises :class:`CatalogError` where a secret is not there."""
+    return {
+        **catalog.settings,
+        **{name: _read(name, where) for name, where in catalog.private_settings.items()},
+    }
+
+
+def _read(name: str, where: Password) -> str:
+    setting = f"lake.catalog.private_settings.{name}"
+    try:
+        return where.read(f"Hive's setting {name}", setting).get_secret_value()
+    except IngestError as failure:
+        raise CatalogError(f"{failure.what.rstrip('.')} (`{setting}`)", away=True) from None
+
+
 @contextmanager
 def connected(session: SparkSession, catalog: Catalog) -> Iterator[Metastore]:
     """For one look. Raises :class:`CatalogError` where there is no connection."""
@@ -136,7 +154,7 @@ def connected(session: SparkSession, catalog: Catalog) -> Iterator[Metastore]:
     hive = jvm.org.apache.hadoop.hive
     with _told():
         conf = hive.conf.HiveConf()
-        for key, value in {**_PATIENCE, **catalog.settings}.items():
+        for key, value in {**_PATIENCE, **_said(catalog)}.items():
             conf.set(key, value)
         conf.set("hive.metastore.uris", catalog.metastore)
         client = hive.metastore.HiveMetaStoreClient(conf)

@@ -1,11 +1,15 @@
 """What Spark shows nowhere stays hidden whatever else a pipeline file has it hide."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 
 from ingest.config import pipeline_file
 from ingest.job import spark_session
 from ingest.lake.delta.commit import sibling
+from tests.unit.config.test_pipeline_file import GOOD
 from tests.unit.config.test_secured import SECURITY, with_
 
 OPTIONS = {
@@ -47,3 +51,53 @@ def test_what_spark_hides_by_itself_is_what_we_take_it_for(spark):
     of_spark = spark._jvm.java.lang.Class.forName("org.apache.spark.internal.config.package$")
     entry = of_spark.getField("MODULE$").get(None).SECRET_REDACTION_PATTERN()
     assert {CONF[1]: entry.defaultValueString()} == spark_session.SPARK_HIDES
+
+
+SECRET = "spark.hadoop.fs.s3a.bucket.other.secret.key"
+START = f"""
+import os, sys
+from pathlib import Path
+from ingest.config import pipeline_file
+from ingest.job import spark_session
+
+pipeline = pipeline_file.load(Path(sys.argv[1]))
+spark = spark_session.for_pipeline(pipeline, Path(sys.argv[2]))
+needle = "hunter" + "2"  # this program's own command line does not have it
+seen = []
+for process in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        seen.append(process.read_bytes())
+    except OSError:
+        pass
+java = Path("/proc", str(spark.sparkContext._gateway.proc.pid), "cmdline").read_bytes()
+hadoop = spark.sparkContext._jsc.hadoopConfiguration().get({SECRET.removeprefix("spark.hadoop.")!r})
+threads = spark.conf.get("spark.sql.shuffle.partitions")
+print(b"spark.redaction.regex" in java, any(needle.encode() in one for one in seen), hadoop == needle, threads)
+"""
+
+
+def test_a_setting_that_is_named_by_its_place_comes_to_hadoop_and_stands_in_no_command_line(
+    tmp_path,
+):
+    secret, others = tmp_path / "secret", tmp_path / "threads"
+    secret.write_text("hunter2\n")
+    others.write_text("3")  # one that we have a value of our own for
+    text = yaml.safe_load(GOOD)
+    text["lake"] = {"path": str(tmp_path / "lake")}
+    text["spark"] = {
+        "master": "local[1]",
+        "private_conf": {
+            SECRET: {"file": str(secret)},
+            "spark.sql.shuffle.partitions": {"file": str(others)},
+        },
+    }
+    (tmp_path / "shop.yaml").write_text(yaml.safe_dump(text))
+    started = subprocess.run(
+        [sys.executable, "-c", START, tmp_path / "shop.yaml", tmp_path / "spark.log"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert started.stdout.split() == ["True", "False", "True", "3"], started.stderr
+    assert "hunter2" not in (tmp_path / "spark.log").read_text()

@@ -22,7 +22,14 @@ from ingest.batch import own_version
 from ingest.config import pipeline_file
 from ingest.config.connection_settings import Password
 from ingest.config.spark_settings import Spark
-from ingest.job import cluster, executors, shipped_packages, spark_session, stream_failure
+from ingest.job import (
+    cluster,
+    executors,
+    private_settings,
+    shipped_packages,
+    spark_session,
+    stream_failure,
+)
 from ingest.model.errors import IngestError
 from tests.unit.config.test_pipeline_file import GOOD
 
@@ -349,7 +356,7 @@ def test_a_package_that_is_a_link_to_a_folder_is_said_and_not_left_out(monkeypat
 
 def test_a_secret_is_told_by_a_file_of_this_user_alone_that_is_gone_afterwards(monkeypatch):
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
-    with spark_session._told_privately({"a.b": "ä=\\ \U0001f600"}):
+    with private_settings.told({"a.b": "ä=\\ \U0001f600"}):
         said = os.environ["PYSPARK_SUBMIT_ARGS"].split()
         file = Path(said[said.index("--properties-file") + 1])
         assert file.parent.stat().st_mode & 0o077 == 0
