@@ -125,6 +125,7 @@ class Run:
         from_beginning: bool,
     ) -> None:
         """Everything that needs the lease."""
+        lease.refuse_lost()  # what follows takes away what a batch has left that is none any more
         lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)

@@ -155,7 +155,12 @@ class Lease:
 
     def _take(self, number: int, owner: Owner, *, fence: bool) -> Term | None:
         """None where another has the term."""
-        if not self.files.create(f"{number}.json", owner.as_json()):
+        name = f"{number}.json"
+        if not self.files.create(name, owner.as_json()):
+            return None
+        if self._is_over(number):
+            # This process stood still between its look and here, and a later holder has swept the file of whoever had won.
+            self.files.delete(name)
             return None
         # The term is won, and its counter moves from here on: were it given up for what fails behind this, whoever looks, this very
         # process too, would see a holder that lives, and wait for it for good. What is not written now the next beat writes.
@@ -168,9 +173,16 @@ class Lease:
             self._sweep()
         return Term(number, fence)
 
+    def _is_over(self, number: int) -> bool:
+        """Where the store does not answer now, whoever acts asks it again (:meth:`refuse_lost`)."""
+        try:
+            return lease_folder.newest(self.files) > number
+        except _UNWRITABLE:
+            return False
+
     def _sweep(self) -> None:
         """What earlier terms have left, but for the one before, which tells who was: also what holders were writing when
-        they died. Whoever still competes writes for this term or a later one. What cannot be removed the next holder removes.
+        they died. Who wins a term that was swept so finds that there are later ones (``_take``). What cannot be removed the next holder removes.
         """
         for name in self.files.names(""):
             number = name.partition(".")[0]
