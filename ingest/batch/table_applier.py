@@ -30,6 +30,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines import engine_choice
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.engines.engine import EngineJob, Merge, MergeSource
+from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
 from ingest.model.manifest import LogState
 from ingest.model.names import RESERVED_COLUMN, Role, app_id, numbered
@@ -120,7 +121,7 @@ class Applier:
                 continue
             if captured([current.table], patterns):
                 target = SparkTable(self.session, self.pipeline.path(current.table))
-                if not target.exists():
+                if not target.exists() and not _lies_inside(target):  # its rows say so
                     first = catalog.first(current.table) or current
                     kept_as = self.pipeline.target(current.table, keyed=bool(first.key))
                     target.create(self._readable(first), first.key, kept_as)
@@ -139,6 +140,8 @@ class Applier:
         if self._is_log(target, table):
             raise change_logs.refusal(target.path)
         if not target.exists():
+            if _lies_inside(target):
+                raise _nested(target)
             key = batch.steps[0].key
             kept_as = self.pipeline.target(table, keyed=bool(key))
             target.create(self._readable(batch.steps[0].step.version), key, kept_as)
@@ -313,3 +316,21 @@ def further_numbers(tables: Sequence[TableBatch]) -> int:
     """
     last = max((one.step.number for table in tables for one in table.steps), default=0)
     return numbered(0, last * _PHASES + _PHASES - 1)[0]
+
+
+def _lies_inside(target: SparkTable) -> bool:
+    """Whether the folder that it lies in is a table itself, such as a flow's that is called as the database is."""
+    return SparkTable(target.session, _above(target)).exists()
+
+
+def _above(target: SparkTable) -> str:
+    return target.path.rpartition("/")[0]
+
+
+def _nested(target: SparkTable) -> IngestError:
+    return IngestError(
+        "E-TABLE-NESTED",
+        f"{target.path} would lie inside the table {_above(target)}.",
+        means="A VACUUM of that one would remove its files. Nothing was written there, and the changes stay in Kafka.",
+        remedy="have the flow that writes that table write to another folder (`delta` of its sink), and move the old one away.",
+    )

@@ -99,10 +99,11 @@ class SparkUpkeep:
         :class:`LeaseLostError`.
         """
 
-        def vacuum() -> None:
+        def vacuum() -> bool:
             if removed := self._vacuumed(SparkTable(self._own, path), hours):
                 detail = f"{removed:,} files of old versions removed, named by Spark"
                 say(Upkeep(path, "vacuumed", detail, files=removed))
+            return removed < MOST_NAMES
 
         return times.when_due(path, hours, self.committer.refuse_lost, vacuum)
 
@@ -110,7 +111,7 @@ class SparkUpkeep:
         """How many files were removed. Spark names them and only then the lease is asked for, as ``DeltaRsTable.vacuum`` has it, and why."""
         table.keep_for(hours)
         seen = table.version()
-        named = table.unneeded(hours)[:MOST_NAMES]  # the rest by the next look
+        named = table.unneeded(hours)[:MOST_NAMES]  # the rest when its turn comes again
         self.committer.refuse_lost()
         if table.version() != seen:
             return 0

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from ingest.arrow import freed_memory
 from ingest.config.pipeline_file import Pipeline
-from ingest.lake.delta import delta_log
+from ingest.lake.delta import delta_log, own_commits
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.files.lease import LeaseLostError
@@ -106,7 +106,7 @@ class _Known:
 class Maintenance:
     """Of the tables of one lake: those that delta-rs writes, and by Spark the others. ``hours``: how long versions stay readable; ``versions``: how
     many at most. ``committer``: whose term it is, and who says whether it still is. ``pipeline``: whose lake it is. ``unread``: by path and
-    id of a change log, the lowest version that a flow has still to read. ``days``: by table, how many its change log keeps; 0: all. ``flow``: whose tables they are; empty for mirrors and logs.
+    id of a table, the lowest version that a flow has still to read, or to join with. ``days``: by table, how many its change log keeps; 0: all. ``flow``: whose tables they are; empty for mirrors and logs.
     """
 
     lake: str
@@ -122,8 +122,8 @@ class Maintenance:
     _given_up: set[tuple[str, str]] = field(default_factory=set)
     _done: list[Upkeep] = field(default_factory=list)
     _swept: bool = False
-    _served: str = ""
-    """Path of the table for which something was done last, of those that are left to Spark."""
+    _served: tuple[str, str] | None = None
+    """For which table what was done last."""
     _forgot: float = 0.0
     """When old rows of the manifest were last looked for, by this job."""
 
@@ -154,7 +154,7 @@ class Maintenance:
         tables: Sequence[DeltaRsTable],
         left: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Do what is due for one of these tables at most. A failure is said, and not met again by this job. ``left``: by path, how often
+        """Do what is due for one of these tables at most, each in its turn. A failure is said, and not met again by this job. ``left``: by path, how often
         this job has written to tables of which Spark alone can be asked.
 
         Raises :class:`LeaseLostError`, which ends it.
@@ -162,7 +162,7 @@ class Maintenance:
         if not self._swept:
             self._swept = True
             self._sweep()
-        for path, what, act in self._duties(tables, left):
+        for path, what, act in self._in_turn([*self._duties(tables, left)]):
             if (path, what) in self._given_up:
                 continue
             try:
@@ -181,9 +181,17 @@ class Maintenance:
                     detail = f"cannot be {what} by this job: {said}"
                     self._done.append(Upkeep(path, "failed", detail))
             if done:
-                if path in left:
-                    self._served = path
+                self._served = (path, what)
                 return
+
+    def _in_turn(self, duties: list[Duty]) -> list[Duty]:
+        """What was done last comes last, else what stands behind tables that always want something would never be done. Each run begins
+        elsewhere: one that ends after a batch does no more than one of them.
+        """
+        at = self.committer.term % max(len(duties), 1)
+        if self._served is not None:
+            at = next((n for n, one in enumerate(duties, 1) if one[:2] == self._served), 0)
+        return duties[at:] + duties[:at]
 
     def _duties(self, tables: Sequence[DeltaRsTable], left: Mapping[str, int]) -> Iterator[Duty]:
         for direct in tables:
@@ -194,10 +202,7 @@ class Maintenance:
             yield direct.path, "rid of the log of old versions", partial(self._cut, direct)
         if self.by_spark is None:
             return
-        # The one that had its turn last comes last, else those behind it would never have theirs.
-        paths = [*left]
-        at = paths.index(self._served) + 1 if self._served in left else 0
-        for path in paths[at:] + paths[:at]:
+        for path in left:
             is_own = path == manifest_path(self.lake)
             hours = _OF_MANIFEST[0] if is_own else self.hours
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
@@ -315,11 +320,14 @@ class Maintenance:
         """Remove versions that are too old, and files of commits that never were."""
         hours, _ = self._kept(direct)
 
-        def vacuum() -> None:
+        def vacuum() -> bool:
+            self._refuse_foreign(direct)
             removed = direct.vacuum(hours, self.committer.refuse_lost)
             if removed:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
+            self._cut_to(direct, delta_log.committed_before(direct.at, time.time() - hours * 3600))
+            return True
 
         return self._times.when_due(direct.path, hours, self.committer.refuse_lost, vacuum)
 
@@ -330,22 +338,40 @@ class Maintenance:
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
         known.cut_at = newest
-        self.committer.refuse_lost()
-        return delta_log.cut(direct.at, versions) > 0
+        self._refuse_foreign(direct)
+        return self._cut_to(direct, newest - versions) > 0
+
+    def _cut_to(self, direct: DeltaRsTable, upto: int) -> int:
+        """How many files of its log went; of a change log the commit stays that says how far in Kafka it is, however old it is."""
+        if LOG_PROPERTY in direct.state.configuration:
+            held = own_commits.log_held_at(direct)
+            upto = min(upto, held[0]) if held else upto
+        first = self._unread(direct)
+        upto = upto if first is None else min(upto, first - 1)
+        return delta_log.cut(direct.at, upto, self.committer.refuse_lost)
+
+    def _refuse_foreign(self, direct: DeltaRsTable) -> None:
+        """What somebody else has done to a table of the mirrors' is in its log alone, and whoever looks for it takes a commit that is not there any more for one of
+        ours: so what goes was looked at before. Raises :class:`ForeignCommitError`.
+        """
+        if not self.flow and direct.path != manifest_path(self.lake):
+            self.committer.continued(direct)
 
     def _kept(self, direct: DeltaRsTable) -> tuple[int, int]:
-        """Hours that a table's versions stay readable, and how many do at most. What a flow has still to read of a change log stays, however
+        """Hours that a table's versions stay readable, and how many do at most. What a flow has still to read, or to join with once more, stays, however
         far it is behind.
         """
         if direct.path == manifest_path(self.lake):
             return _OF_MANIFEST
-        hours, versions = self.hours, self.versions
-        if LOG_PROPERTY in direct.state.configuration:
-            first = self.unread(direct.path, direct.id())
-            if first is not None and first <= direct.state.version:
-                versions = max(versions, direct.state.version - first + 1)
-                hours = max(hours, vacuum_times.lasting(_hours_since(direct, first)))
+        hours, versions, first = self.hours, self.versions, self._unread(direct)
+        if first is not None:
+            versions = max(versions, direct.state.version - first + 1)
+            hours = max(hours, vacuum_times.lasting(_hours_since(direct, first)))
         return hours, versions
+
+    def _unread(self, direct: DeltaRsTable) -> int | None:
+        first = self.unread(direct.path, direct.id())
+        return first if first is not None and first <= direct.state.version else None
 
     @cached_property
     def _times(self) -> VacuumTimes:

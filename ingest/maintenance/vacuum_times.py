@@ -34,18 +34,17 @@ class VacuumTimes:
         self._file = f"vacuumed-{quote(of, safe='')}.json" if of else "vacuumed.json"
 
     def when_due(
-        self, path: str, hours: int, refuse_lost: Callable[[], None], vacuum: Callable[[], object]
+        self, path: str, hours: int, refuse_lost: Callable[[], None], vacuum: Callable[[], bool]
     ) -> bool:
-        """Have old versions of a table removed, where they were not looked for lately, and note it; whether they were. Of a table that is new
-        here nothing is old, so it is only noted. Raises what ``refuse_lost`` does, which is asked first.
+        """Have old versions of a table removed, where they were not looked for lately, and note it; whether they were. ``vacuum``: whether it has removed
+        all of them; where not, it is soon due again. Of a table that is new here nothing is old, so it is only noted. Raises what ``refuse_lost`` does, which is asked first.
         """
         if 0 < self._since(path) < every(hours):  # a clock that was set back is not waited for
             return False
         refuse_lost()
         known = path in self._known
-        if known:
-            vacuum()
-        self.note(path)
+        if not known or vacuum():
+            self.note(path)
         return known
 
     def note(self, path: str) -> None:

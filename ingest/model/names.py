@@ -138,7 +138,9 @@ def is_left_over(name: str, term: int, flow: str = "") -> bool:
     number = name.removeprefix(_scratch(flow))
     if name == number:
         return not flow
-    return not number.isdecimal() or int(number) < term
+    if not number.isdecimal():
+        return not flow  # of another flow, whose name goes on so
+    return int(number) < term
 
 
 _FLOW = "flow-"

@@ -50,7 +50,7 @@ def step(lake, what, *said):
     elif what == "compact" and len(lake.table.state.files) > 1:
         lake.compact()
     elif what == "cut":
-        delta_log.cut(lake.table.at, 3)
+        delta_log.cut(lake.table.at, delta_log.newest(lake.table.at) - 3)
     elif what == "vacuum":
         lake.table.vacuum(24, lambda: None)
     elif what == "checkpoint":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,20 +115,39 @@ def _text(actions: Iterable[Action]) -> str:
     return "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
 
 
-def cut(table: Table, keep: int) -> int:
-    """Remove the log of versions that have more than ``keep`` after them, from the last checkpoint before
-    them on; returns how many files. Oldest first, so that a crash leaves no hole. So goes what a job was writing when it was
-    killed: a table has one writer, and this is it.
+def committed_before(table: Table, when: float) -> int:
+    """The newest version that was committed before a time (seconds since 1970), by its file; -1 where none was. The next one may be as old where
+    a clock was set back: then more stays.
+    """
+    found_at = of(table)
+    commits = sorted(int(name[:20]) for name in found_at.log() if is_commit(name))
+
+    def is_younger(version: int) -> bool:
+        written = found_at.written(commit_name(version))
+        return written is None or written >= when
+
+    at = bisect_left(commits, True, key=is_younger)
+    return commits[at - 1] if at else -1
+
+
+def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None) -> int:
+    """Remove the log of what came before the last checkpoint that is not behind version ``upto``: that one, and all that
+    come after it, stay readable. Returns how many files went. Oldest first, so that a crash leaves no hole. So goes what a job was writing when it was
+    killed: a table has one writer, and this is it. ``refuse_lost`` is asked when it is known what goes: whoever is suspended from there on
+    removes what nobody needed by then.
     """
     found_at = of(table)
     names = found_at.log()
-    commits = [int(name[:20]) for name in names if is_commit(name)]
-    upto = max(commits, default=0) - keep
     checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
     base = max((one for one in checkpoints if one <= upto), default=0)
+    refuse_lost()
     if base:  # what replaces them is on the disk before they go
         found_at.settle([f"{LOG}/{base:020d}.checkpoint.parquet"])
-    old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
+    old = [
+        name
+        for name in sorted(names)
+        if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base
+    ]
     old += [name for name in names if (left := PART.fullmatch(name)) and is_commit(left["of"])]
     found_at.drop(f"{LOG}/{name}" for name in old)
     return len(old)

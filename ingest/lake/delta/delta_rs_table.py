@@ -24,7 +24,7 @@ from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import SparkTable
+from ingest.lake.delta.spark_table import OF_TABLE, SparkTable
 from ingest.lake.delta.table_features import kept_for
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files import file_cache, table_files
@@ -224,10 +224,8 @@ class DeltaRsTable:
         self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 
     def vacuum(self, hours: int, refuse_lost: Callable[[], None]) -> int:
-        """Remove files that no version of the last ``hours`` has; returns how many. The log of what came before the newest checkpoint, and before
-        these hours, goes with them. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
-
-        No checkpoint cleans the log: properties say then what was right at the last look, and a reader may be further behind by now.
+        """Remove files that no version of the last ``hours`` has; returns how many. Its log is ``delta_log.cut``'s. What is no file of a table's, or lies
+        deeper, is somebody else's. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
 
         delta-rs names the files, and only then the lease is asked for. Were delta-rs to remove them, too, a job that is
         suspended in the middle and wakes up hours later would look with old eyes: a file that its successor has made,
@@ -244,18 +242,14 @@ class DeltaRsTable:
         if self.version() != seen.version():
             return 0
         # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
-        gone = [one for one in named if not Path(one).name.startswith(_VECTORS)]
+        ours = [one for one in named if OF_TABLE.fullmatch(one)]
+        gone = [one for one in ours if not Path(one).name.startswith(_VECTORS)]
         self.at.drop(gone, in_turn=False)
-        # The newest checkpoint lasts, whoever made it, before what it makes needless goes.
-        if self.at.local:
-            lasting_commits.make_lasting(self.at.folder, max(0, seen.version() - CHECKPOINT_EVERY))
-        with asked(self.at.place):
-            seen.cleanup_metadata()
         return len(gone)
 
     def _keep_for(self, hours: int) -> None:
         """Have the table itself say for how long its versions stay: all that vacuum, or clean the log, go by it."""
-        kept, state = kept_for(hours), self.state
+        kept, state = kept_for(hours, by_checkpoints=False), self.state
         if kept.items() <= state.configuration.items():
             return
         self.describe(

@@ -71,6 +71,12 @@ def carried_in(table: TableHandle, batch: int) -> tuple[int, ...]:
 
 def log_held(table: TableHandle) -> LogHeld | None:
     """What a change log holds now, by its newest commit that says so; that of the version that it was restored to. None where none does."""
+    found = log_held_at(table)
+    return found[1] if found else None
+
+
+def log_held_at(table: TableHandle) -> tuple[int, LogHeld] | None:
+    """The same, and which version's commit says so."""
     at = table.version()
     while at >= 0:
         actions = commit(table, at)
@@ -80,7 +86,7 @@ def log_held(table: TableHandle) -> LogHeld | None:
             continue
         found = LogHeld.read(str(_info(actions).get("userMetadata") or ""))
         if found is not None:
-            return found
+            return at, found
         at -= 1
     return None
 

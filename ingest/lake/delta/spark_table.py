@@ -40,7 +40,7 @@ from ingest.schema.mysql_types import column_type
 from ingest.targets import mirror_rows, multiset_rows, registry
 from ingest.targets.target import Fate, Target
 
-_OF_TABLE = re.compile(r"(\w\w/)?[^/]+\.(parquet|bin|crc)")
+OF_TABLE = re.compile(r"(\w\w/)?[^/]+\.(parquet|bin|crc)")
 """Names of a table's files below it: data, deletion vectors, and what Hadoop keeps beside either. Where columns are mapped, or a property asks
 for it, they lie in folders of two random characters (Delta's ``delta.randomPrefixLength``)."""
 
@@ -220,7 +220,7 @@ class SparkTable:
 
     def keep_for(self, hours: int) -> None:
         """Have the table itself say for how long its versions stay (metadata only): whoever cleans its log goes by it."""
-        lasting = kept_for(hours)
+        lasting = kept_for(hours, by_checkpoints=True)
         if not lasting.items() <= self._metadata()[1].items():
             self._set(lasting)
 
@@ -233,7 +233,7 @@ class SparkTable:
         ).collect()
         root = f"{HadoopFiles(self.session, self.path).root}/"
         names = [row.path.removeprefix(root) for row in found]
-        return [name for name in names if _OF_TABLE.fullmatch(name)]
+        return [name for name in names if OF_TABLE.fullmatch(name)]
 
     def small_files(self, below: int) -> list[int]:
         """Bytes of each of its files that has fewer. A job of Spark's."""

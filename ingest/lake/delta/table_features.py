@@ -27,7 +27,11 @@ def with_feature(protocol: Action, feature: str) -> Action:
     }
 
 
-def kept_for(hours: int) -> dict[str, str]:
-    """Properties that say for how long its versions stay: all that vacuum, or clean its log, go by them."""
+def kept_for(hours: int, *, by_checkpoints: bool) -> dict[str, str]:
+    """Properties that say for how long its versions stay: all that vacuum, or clean its log, go by them. ``by_checkpoints``: whether
+    a checkpoint cleans the log by these; where upkeep does, none may: a flow may be further behind than they say, and a commit
+    of somebody else's go before anybody has looked at it.
+    """
     names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-    return dict.fromkeys(names, f"interval {hours} hours")
+    cleans = {"delta.enableExpiredLogCleanup": str(by_checkpoints).lower()}
+    return dict.fromkeys(names, f"interval {hours} hours") | cleans

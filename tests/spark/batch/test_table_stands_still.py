@@ -2,10 +2,12 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 
 from ingest.batch.side_by_side import Failures
@@ -329,3 +331,25 @@ def test_beside_it_spark_s_state_sees_all_of_a_batch_and_what_came_again_is_appl
         assert seen.value == len(new)
     assert_rows(lake.live(loose).drop("_ingest"), loose.rows)
     lake.close()
+
+
+def test_a_mirror_is_not_made_inside_a_table_and_the_others_go_on(spark, tmp_path):
+    """A flow's table may be called as a database is that comes later. Its VACUUM would take the mirror's files for old ones of its own."""
+    lake = Lake(spark, tmp_path)
+    source = Source()
+    inside = source.table("sales.orders", COLUMNS, ["id"])
+    beside = source.table("d.well", COLUMNS, ["id"])
+    write_deltalake(f"{lake.path}/sales", pa.table({"a": [1]}))
+    for table in (inside, beside):
+        table.insert(id=1, v="new")
+    lake.follow(source)
+    assert_rows(lake.table(beside), beside.rows)
+    stopped = Ledger(str(lake.path)).last().tables["sales.orders"].stopped
+    assert "would lie inside the table" in stopped
+    assert not SparkTable(spark, f"{lake.path}/sales/orders").exists()
+    Path(lake.path, "sales").rename(tmp_path / "elsewhere")
+    inside.insert(id=2, v="new")
+    lake.failures = Failures()
+    lake.start()
+    lake.follow(source)
+    assert_rows(lake.table(inside), inside.rows)

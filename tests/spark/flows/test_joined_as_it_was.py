@@ -1,11 +1,19 @@
 """A batch of a flow that has to come again is joined with its tables as they were, whatever has become of them."""
 
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 import pytest
 
-from ingest.flows import flow_query
+from ingest.flows import flow_query, table_versions
+from ingest.flows.unread import first_unread
+from ingest.lake.delta import delta_rs_table
+from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.delta_rs_table import within_reach
+from ingest.lake.delta.spark_table import SparkTable
+from ingest.maintenance.schedule import Maintenance
 from ingest.model.errors import IngestError
 from ingest.testing.source import Source
 from tests.spark.flows.test_totals import CUSTOMERS, ORDERS
@@ -60,6 +68,46 @@ def test_a_batch_that_comes_again_is_joined_with_the_table_as_it_was(spark, tmp_
             (2, "north"),
             (3, "south"),
         ]
+
+
+def test_upkeep_keeps_the_version_that_a_batch_which_comes_again_is_joined_with(
+    spark, tmp_path, logged, monkeypatch
+):
+    monkeypatch.setattr(delta_rs_table, "CHECKPOINT_EVERY", 2)
+    source, lake = Source(), logged()
+    orders = source.table("d.orders", ORDERS, ["id"], rows=[])
+    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
+    orders.insert(id=1, customer=1, status="new", amount=1)
+    lake.follow(source)
+    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
+    flow = OneFlow(spark, tmp_path, CHANGES_WITH_REGION.replace("o.after", "after"), inputs=given)
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    path = lake.pipeline.path(customers.name)
+    table, unread = SparkTable(spark, path), partial(first_unread, flow.pipeline)
+    joined, cut = table.version(), []
+
+    def moved_on():
+        for region in ("a", "b", "c", "d", "e", "f"):
+            customers.update(1, region=region)
+            lake.follow(source)
+        direct = within_reach(table, str(lake.path), lake.term)
+        assert unread(path, direct.id()) == joined
+        upkeep = Maintenance.of(flow.pipeline, Committer(lake.term), unread=unread)
+        assert upkeep._kept(direct) == (168, 10_000)
+        few = replace(upkeep, versions=1)
+        few._cut(direct)
+        assert table_versions.readable(spark, path, joined)
+        few.unread = lambda *_: None
+        few._tables.clear()
+        cut.append(partial(few._cut, direct))
+
+    with dies_once(moved_on) as died:
+        flow.run()
+    assert died == ["f/delta:out"]
+    assert [(row["id"], row["region"]) for row in flow.rows()] == [(1, "north")]
+    assert unread(path, table.id()) is None, "it is done"
+    assert cut[0](), "and nothing else kept it"
+    assert not table_versions.readable(spark, path, joined)
 
 
 AS_IT_WAS = """SELECT after.id, c.region FROM orders o JOIN customers c ON c.id = after.customer AND c.valid_to IS NULL
