@@ -31,6 +31,7 @@ check: $(READY) ## style, types and the contract of the three rings (seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/vermin --target=3.10- --no-tips --violations --quiet ingest tests bench connect requirements
 	@$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## measure, an hour: batches, and MERGEs, backlogs and freshness beside other ways to do the work

@@ -27,6 +27,7 @@ from xml.sax.saxutils import quoteattr
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ingest.config.resources import resource
+from ingest.local import tar
 from ingest.local.cache_folder import cache_folder
 from ingest.local.java import java_binary
 from ingest.local.one_at_a_time import only_one
@@ -308,7 +309,7 @@ def _unpack(entry: Artefact, home: Path, keep: object) -> None:
     else:
         with tarfile.open(entry.path) as archive:
             members = [member for member in archive.getmembers() if keep(member.name)]
-            archive.extractall(staging, members=members, filter="data")
+            tar.unpack(archive, staging, members)
     files = sorted(path for path in staging.rglob("*") if path.is_file() and not path.is_symlink())
     sums = "".join(f"{_sha256(path)}  {path.relative_to(staging)}\n" for path in files)
     (staging / "SHA256SUMS").write_text(sums, encoding="utf-8")

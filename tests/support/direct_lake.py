@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -46,7 +46,7 @@ class DirectLake:
         for _ in range(count):
             self._pos += 1
             place = {"epoch": 0, "file": 1, "pos": self._pos, "row": 0, "part": int(op != "d")}
-            meta.append({"position": place, "op": op, "committed_at": datetime.now(UTC)})
+            meta.append({"position": place, "op": op, "committed_at": datetime.now(timezone.utc)})
         arrays = {name: pa.array(values[name], kind) for name, kind in self.columns.items()}
         return pa.table({**arrays, RESERVED_COLUMN: pa.array(meta, META)})
 

@@ -8,6 +8,7 @@ from ingest.batch.micro_batch import Batches
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.local import tar
 from ingest.model.position import Position
 from ingest.model.start_facts import KafkaFacts
 from ingest.model.topics import TableId
@@ -109,5 +110,5 @@ def _record(table, columns):
 def unpack(commit, folder):
     """Below a folder: `lake`, and `mysql.json` with what MySQL held then."""
     with tarfile.open(DATA / f"lake_{commit}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        tar.unpack(archive, Path(folder))
     return folder

@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.local import tar
 from ingest.local.stack import Stack
 from tests.support.cold import CONF
 from tests.support.server import Server
@@ -141,7 +142,7 @@ def main() -> None:
             ["git", "archive", asked.commit], cwd=ROOT, capture_output=True, check=True
         )
         with tarfile.open(fileobj=io.BytesIO(held.stdout)) as archive:
-            archive.extractall(code, filter="data")
+            tar.unpack(archive, code)
         stack = Stack.at(work / "stack")
         try:
             stack.up({})

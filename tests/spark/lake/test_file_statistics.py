@@ -1,7 +1,7 @@
 """Spark finds by a filter what is there, in files whose statistics passed through ``statistics``."""
 
 # ruff: noqa: DTZ001  # a DATETIME has no zone
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from functools import reduce
 
@@ -21,7 +21,7 @@ VALUES = {
     "of_18": (pa.decimal128(18, 2), [D("9999999999999999.99"), D("-9999999999999999.99")]),
     "of_10": (pa.decimal128(10, 2), [D("0.07"), D("33.33")]),
     "wall": (pa.timestamp("us"), [datetime(1, 1, 1, 0, 0, 0, 1), datetime(2026, 1, 1, 0, 0, 0, 123456), datetime(9999, 12, 31, 23, 59, 59, 999999)]),
-    "instant": (pa.timestamp("us", "UTC"), [datetime(1970, 1, 1, 0, 0, 1, 1, UTC), datetime(2026, 1, 1, 0, 0, 0, 123456, UTC)]),
+    "instant": (pa.timestamp("us", "UTC"), [datetime(1970, 1, 1, 0, 0, 1, 1, timezone.utc), datetime(2026, 1, 1, 0, 0, 0, 123456, timezone.utc)]),
     "day": (pa.date32(), [date(1, 1, 1), date(9999, 12, 31)]),
     "float": (pa.float32(), [pa.scalar(0.1, pa.float32()).as_py(), 3.4028234663852886e38]),
     "double": (pa.float64(), [-0.0, 5e-324, -1.7976931348623157e308]),

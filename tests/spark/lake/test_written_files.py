@@ -2,7 +2,7 @@
 
 import json
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 
@@ -37,7 +37,7 @@ VALUES = {
     "bytes": ("BINARY", pa.binary(), [b"\xff" * 90, b"", b"\x00"]),
     "day": ("DATE", pa.date32(), [date(1, 1, 1), date(9999, 12, 31)]),
     "wall": ("TIMESTAMP_NTZ", pa.timestamp("us"), [datetime(1, 1, 1, 0, 0, 0, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)]),  # noqa: DTZ001
-    "instant": ("TIMESTAMP", pa.timestamp("us", "UTC"), [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(2026, 1, 1, 0, 0, 0, 123456, UTC)]),
+    "instant": ("TIMESTAMP", pa.timestamp("us", "UTC"), [datetime(1969, 12, 31, 23, 59, 59, 999999, timezone.utc), datetime(2026, 1, 1, 0, 0, 0, 123456, timezone.utc)]),
     "empty": ("STRING", pa.string(), [""]),
     "none": ("STRING", pa.string(), []),
     "no_number": ("INT", pa.int32(), []),

@@ -3,7 +3,7 @@
 import json
 import tarfile
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
@@ -19,6 +19,7 @@ from ingest.lake.files.storage import LocalFiles
 from ingest.lake.manifest import part_rows
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.manifest.manifest_writer import Publisher
+from ingest.local import tar
 from ingest.maintenance.schedule import Maintenance
 from ingest.model import manifest
 from ingest.model.errors import IngestError
@@ -231,7 +232,7 @@ class TestOldRows:
         assert Ledger(str(tmp_path)).entries(1_000) == entries[19:][::-1]
 
     def test_stay_while_the_clock_says_that_one_before_them_is_young(self, tmp_path, entries):
-        entries[3] = replace(entries[3], started_at=datetime.now(UTC))
+        entries[3] = replace(entries[3], started_at=datetime.now(timezone.utc))
         job = Job(tmp_path)
         job.publish(*entries)
         job.keep_up()
@@ -269,14 +270,14 @@ class TestOldRows:
 
 def aged(entries, old):
     """The first so many of them began days ago, the others now."""
-    now = datetime.now(UTC).replace(microsecond=0)
+    now = datetime.now(timezone.utc).replace(microsecond=0)
     begun = [now - timedelta(days=9 if at < old else 0) for at in range(len(entries))]
     return [replace(one, started_at=at) for one, at in zip(entries, begun, strict=True)]
 
 
 def test_a_lake_of_the_first_format_is_read_and_gets_its_columns_with_the_first_row(tmp_path):
     with tarfile.open(DATA / "lake_b51fb81.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
+        tar.unpack(packed, tmp_path)
     (path,) = tmp_path.rglob("_ingest/manifest")
     lake = path.parents[1]
     refuse_other(str(lake))
