@@ -252,6 +252,7 @@ class Applier:
             return version
         if other_writers.since(target, version).markers != {}:
             target.restore(version)
+            self.committer.brought_back(target)
         self._columns.forget(table)
         return target.version()
 

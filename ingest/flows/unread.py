@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from ingest.config.flow_settings import Flow
 from ingest.config.pipeline_file import Pipeline
 from ingest.flows import inputs
+from ingest.flows.cut import Cut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
 from ingest.flows.joined_tables import joined, joined_with
+from ingest.model.topics import TableId
 
 
 def first_unread(pipeline: Pipeline, path: str, table_id: str) -> int | None:
@@ -28,7 +30,8 @@ def first_unread(pipeline: Pipeline, path: str, table_id: str) -> int | None:
 def _needed(folder: FlowFolder, flow: Flow, path: str, table_id: str) -> Iterator[int]:
     logs = [inputs.log_path(folder.pipeline, one) for one in flow.inputs.values() if one.change_log]
     is_joined = path in joined(folder.pipeline, flow)
-    if path not in logs and not is_joined:
+    is_summed = flow.totals is not None and path in _inputs(folder.pipeline, flow)
+    if not (path in logs or is_joined or is_summed):
         return
     record = folder.record()
     if record is None:
@@ -37,10 +40,21 @@ def _needed(folder: FlowFolder, flow: Flow, path: str, table_id: str) -> Iterato
         reached = _reached(folder, record, table_id)
         if reached is not None:
             yield reached
-    # A batch that is not done comes again, joined with the same.
-    noted = joined_with(folder, record, folder.done(record) + 1) if is_joined else None
-    if noted and path in noted:
-        yield noted[path]
+    # A batch that is not done comes again, joined with the same, or of the same cut.
+    comes_again = folder.done(record) + 1
+    if is_joined:
+        version = (joined_with(folder, record, comes_again) or {}).get(path)
+        if version is not None:
+            yield version
+    if is_summed and (text := folder.noted(record, comes_again)):
+        yield from (one.version for one in Cut.from_text(text).tables.values() if one.path == path)
+
+
+def _inputs(pipeline: Pipeline, flow: Flow) -> Iterator[str]:
+    """Paths of the tables whose changes it reads."""
+    for one in flow.inputs.values():
+        if one.change_log:
+            yield pipeline.path(TableId.parse(one.change_log))
 
 
 def _reached(folder: FlowFolder, record: FlowRecord, table_id: str) -> int | None:

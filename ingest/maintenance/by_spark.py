@@ -9,11 +9,15 @@ its look and its deletions: it only names here what is too old. And on this mach
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
+from urllib.parse import unquote
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.lake.delta import read_back
@@ -21,7 +25,7 @@ from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
 from ingest.lake.files.hadoop_files import HadoopFiles
-from ingest.maintenance import small_files
+from ingest.maintenance import small_files, vacuum_times
 from ingest.maintenance.upkeep import Upkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.failpoints import reached
@@ -49,12 +53,13 @@ Say = Callable[[Upkeep], object]
 
 @dataclass
 class SparkUpkeep:
-    """Of one job and lake. ``app_id``: of commits that put right what OPTIMIZE has left."""
+    """Of one job and lake. ``app_id``: of commits that put right what OPTIMIZE has left. ``unread``: as ``Maintenance`` has it."""
 
     session: SparkSession
     committer: Committer
     app_id: str
     lake: str
+    unread: Callable[[str, str], int | None] = lambda *_: None
     _looked: dict[str, int] = field(default_factory=dict)
     """By path: how many writes there were at the last look."""
 
@@ -109,9 +114,15 @@ class SparkUpkeep:
 
     def _vacuumed(self, table: SparkTable, hours: int) -> int:
         """How many files were removed. Spark names them and only then the lease is asked for, as ``DeltaRsTable.vacuum`` has it, and why."""
+        self.committer.continued(table)  # a checkpoint may clean the log from here on
+        first, needed = self.unread(table.path, table.id()), frozenset[str]()
+        if first is not None and first <= table.version():
+            hours = max(hours, vacuum_times.lasting(_hours_since(table, first)))
+            needed = _names(table, first)
         table.keep_for(hours)
         seen = table.version()
-        named = table.unneeded(hours)[:MOST_NAMES]  # the rest when its turn comes again
+        unneeded = [one for one in table.unneeded(hours) if _name(one) not in needed]
+        named = unneeded[:MOST_NAMES]  # the rest when its turn comes again
         self.committer.refuse_lost()
         if table.version() != seen:
             return 0
@@ -136,3 +147,24 @@ class SparkUpkeep:
     def _put_right(self, table: SparkTable, start: int) -> None:
         marker = Marker(self.committer.term, 0, 1)  # of no batch
         read_back.put_right(table, start, self.app_id, marker.version)
+
+
+def _hours_since(table: SparkTable, version: int) -> int:
+    """Since a version was committed, as it says, rounded up, and an hour more; 0 where its log is gone: then so are its files."""
+    _, actions = next(table.commits(version))
+    said = [one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one]
+    began = min((float(ms) / 1000 for ms in said if ms), default=None)
+    return 0 if began is None else math.ceil((time.time() - began) / 3600) + 1
+
+
+def _names(table: SparkTable, version: int) -> frozenset[str]:
+    """Of a version's data files, which no two files share; none where it cannot be read any more."""
+    try:
+        was = table.session.read.format("delta").option("versionAsOf", version).load(table.path)
+        return frozenset(map(_name, was.inputFiles()))
+    except PySparkException:
+        return frozenset()
+
+
+def _name(path: str) -> str:
+    return PurePosixPath(unquote(path)).name

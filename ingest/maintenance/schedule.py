@@ -140,7 +140,7 @@ class Maintenance:
         lake = pipeline.lake
         hours, versions = lake.history_hours, lake.history_versions
         upkeep = upkeep_app_id(pipeline.name)
-        by_spark = SparkUpkeep(session, committer, upkeep, lake.path) if session else None
+        by_spark = SparkUpkeep(session, committer, upkeep, lake.path, unread) if session else None
         days = pipeline.change_log_days
         return cls(lake.path, hours, versions, committer, pipeline.name, unread, by_spark, days)
 
@@ -318,11 +318,14 @@ class Maintenance:
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
+        least = _OF_MANIFEST[0] if direct.path == manifest_path(self.lake) else self.hours
+        if not self._times.is_due(direct.path, least):
+            return False  # what flows need is asked for when it matters
         hours, _ = self._kept(direct)
 
         def vacuum() -> bool:
             self._refuse_foreign(direct)
-            removed = direct.vacuum(hours, self.committer.refuse_lost)
+            removed = direct.vacuum(hours, self.committer.refuse_lost, self._unread(direct))
             if removed:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
@@ -334,9 +337,11 @@ class Maintenance:
     def _cut(self, direct: DeltaRsTable) -> bool:
         """Keep the log's folder short."""
         known, newest = self._tables[direct.path], direct.state.version
-        _, versions = self._kept(direct)
+        of_manifest = direct.path == manifest_path(self.lake)
+        versions = _OF_MANIFEST[1] if of_manifest else self.versions
         if known.cut_at is not None and newest - known.cut_at < versions // 10:
             return False
+        _, versions = self._kept(direct)
         known.cut_at = newest
         self._refuse_foreign(direct)
         return self._cut_to(direct, newest - versions) > 0
@@ -370,8 +375,10 @@ class Maintenance:
         return hours, versions
 
     def _unread(self, direct: DeltaRsTable) -> int | None:
+        """The first version that a flow needs. None where none does, or its log is gone: then so are its files."""
         first = self.unread(direct.path, direct.id())
-        return first if first is not None and first <= direct.state.version else None
+        is_there = first is not None and delta_log.is_there(direct.at, first)
+        return first if is_there else None
 
     @cached_property
     def _times(self) -> VacuumTimes:

@@ -39,13 +39,17 @@ class VacuumTimes:
         """Have old versions of a table removed, where they were not looked for lately, and note it; whether they were. ``vacuum``: whether it has removed
         all of them; where not, it is soon due again. Of a table that is new here nothing is old, so it is only noted. Raises what ``refuse_lost`` does, which is asked first.
         """
-        if 0 < self._since(path) < every(hours):  # a clock that was set back is not waited for
+        if not self.is_due(path, hours):
             return False
         refuse_lost()
         known = path in self._known
         if not known or vacuum():
             self.note(path)
         return known
+
+    def is_due(self, path: str, hours: int) -> bool:
+        """Whether it was not looked at lately. A clock that was set back is not waited for."""
+        return not 0 < self._since(path) < every(hours)
 
     def note(self, path: str) -> None:
         """It was looked at now."""

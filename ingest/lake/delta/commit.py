@@ -128,6 +128,10 @@ class Committer:
         self._versions[table.path] = now
         return now
 
+    def brought_back(self, table: TableHandle) -> None:
+        """By a RESTORE of this job's, which undoes whatever came since: from here on the table is as it is to be."""
+        self._versions[table.path] = table.version()
+
     def fence(self, table: SparkTable, *app_ids: str) -> None:
         """Put this job's term into a table under these app ids, keeping the batch and step of each.
 

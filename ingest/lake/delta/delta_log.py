@@ -132,7 +132,7 @@ def committed_before(table: Table, when: float) -> int:
 
 def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None) -> int:
     """Remove the log of what came before the last checkpoint that is not behind version ``upto``: that one, and all that
-    come after it, stay readable. Returns how many files went. Oldest first, so that a crash leaves no hole. So goes what a job was writing when it was
+    come after it, stay readable. Returns how many files went. So goes what a job was writing when it was
     killed: a table has one writer, and this is it. ``refuse_lost`` is asked when it is known what goes: whoever is suspended from there on
     removes what nobody needed by then.
     """
@@ -149,7 +149,8 @@ def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None)
         if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base
     ]
     old += [name for name in names if (left := PART.fullmatch(name)) and is_commit(left["of"])]
-    found_at.drop(f"{LOG}/{name}" for name in old)
+    # A hole that a crash leaves concerns nobody: whoever reads what is kept begins at the checkpoint.
+    found_at.drop([f"{LOG}/{name}" for name in old], in_turn=False)
     return len(old)
 
 

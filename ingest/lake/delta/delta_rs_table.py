@@ -20,11 +20,12 @@ import pyarrow as pa
 from deltalake import PostCommitHookProperties, WriterProperties, write_deltalake
 
 from ingest.lake.delta import delta_log, lasting_commits, statistics_commit
+from ingest.lake.delta.data_files import names_at, unneeded
 from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState, asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.delta.other_writers import ForeignCommitError
-from ingest.lake.delta.spark_table import OF_TABLE, SparkTable
+from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.table_features import kept_for
 from ingest.lake.delta.workspace import Scratch, scratch
 from ingest.lake.files import file_cache, table_files
@@ -45,9 +46,6 @@ COMPRESSION = WriterProperties(
 less time: columns that hardly repeat are not made a dictionary of."""
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-
-_VECTORS = "deletion_vector_"
-"""How names of files begin that hold deletion vectors."""
 
 
 class DeltaRsTable:
@@ -223,9 +221,12 @@ class DeltaRsTable:
         self.merges += 1
         self.rows_written += sum(LiveFile(one["add"]).rows or 0 for one in actions if "add" in one)
 
-    def vacuum(self, hours: int, refuse_lost: Callable[[], None]) -> int:
-        """Remove files that no version of the last ``hours`` has; returns how many. Its log is ``delta_log.cut``'s. What is no file of a table's, or lies
-        deeper, is somebody else's. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
+    def vacuum(self, hours: int, refuse_lost: Callable[[], None], first: int | None = None) -> int:
+        """Remove files that no version of the last ``hours`` has, nor version ``first``, which somebody needs; returns how many. Its log is ``delta_log.cut``'s. What is no
+        file of its own is somebody else's. Raises what ``refuse_lost`` does, which is asked where a successor has the lease.
+
+        A checkpoint has forgotten which files were removed, and when, before what the table's property said then: from there on a file goes by its own age,
+        so those of ``first`` are looked up.
 
         delta-rs names the files, and only then the lease is asked for. Were delta-rs to remove them, too, a job that is
         suspended in the middle and wakes up hours later would look with old eyes: a file that its successor has made,
@@ -241,9 +242,8 @@ class DeltaRsTable:
         refuse_lost()
         if self.version() != seen.version():
             return 0
-        # Files of deletion vectors that are in use are among those that delta-rs (1.6.6) names. Ours stand in the log.
-        ours = [one for one in named if OF_TABLE.fullmatch(one)]
-        gone = [one for one in ours if not Path(one).name.startswith(_VECTORS)]
+        needed = set() if first is None else names_at(self.at.place, first)
+        gone = unneeded(named, self.state.configuration, needed)
         self.at.drop(gone, in_turn=False)
         return len(gone)
 

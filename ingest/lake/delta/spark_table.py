@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ingest.lake.delta import lasting_commits, read_back, schema_commit, statistics_commit
+from ingest.lake.delta.data_files import own_files
 from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.spark_transaction import APP_ID, VERSION, delta_log
 from ingest.lake.delta.table_features import kept_for
@@ -39,10 +39,6 @@ from ingest.schema.evolution import Field, InPlace
 from ingest.schema.mysql_types import column_type
 from ingest.targets import mirror_rows, multiset_rows, registry
 from ingest.targets.target import Fate, Target
-
-OF_TABLE = re.compile(r"(\w\w/)?[^/]+\.(parquet|bin|crc)")
-"""Names of a table's files below it: data, deletion vectors, and what Hadoop keeps beside either. Where columns are mapped, or a property asks
-for it, they lie in folders of two random characters (Delta's ``delta.randomPrefixLength``)."""
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -233,7 +229,7 @@ class SparkTable:
         ).collect()
         root = f"{HadoopFiles(self.session, self.path).root}/"
         names = [row.path.removeprefix(root) for row in found]
-        return [name for name in names if OF_TABLE.fullmatch(name)]
+        return own_files(names, self._metadata()[1])
 
     def small_files(self, below: int) -> list[int]:
         """Bytes of each of its files that has fewer. A job of Spark's."""

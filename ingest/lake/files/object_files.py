@@ -265,10 +265,10 @@ def asked(place: str) -> Iterator[None]:
         raise
 
 
-def opened(place: str) -> DeltaTable:
-    """A table by delta-rs. Raises its ``TableNotFoundError`` and ``DeltaError``, and as :func:`asked` does."""
+def opened(place: str, version: int | None = None) -> DeltaTable:
+    """A table by delta-rs, as it is or was. Raises its ``TableNotFoundError`` and ``DeltaError``, and as :func:`asked` does."""
     with asked(place):
-        return DeltaTable(place, storage_options=_retry(place))
+        return DeltaTable(place, version, storage_options=_retry(place))
 
 
 def _retry(place: str) -> dict[str, str] | None:

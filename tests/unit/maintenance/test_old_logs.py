@@ -1,5 +1,6 @@
 """What goes of a table's log, and what stays: what a flow needs, what a change log says of itself, what nobody has looked at."""
 
+import json
 import os
 import time
 
@@ -9,8 +10,10 @@ from deltalake import DeltaTable
 from ingest.lake.delta import delta_log, own_commits
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.lease import LeaseLostError
+from ingest.lake.files.storage import LocalFiles
 from ingest.maintenance import vacuum_times
 from ingest.maintenance.schedule import Maintenance
+from ingest.model.names import maintenance_path
 from ingest.model.start_facts import LogHeld, Note
 from tests.unit.maintenance.looked_after import HOURS, UnreadLog
 
@@ -151,3 +154,55 @@ def test_no_checkpoint_cleans_a_log_that_upkeep_looks_after(lake):
     lake.table.table.vacuum(HOURS, lambda: None)
     said = DeltaTable(lake.table.path).metadata().configuration
     assert said["delta.enableExpiredLogCleanup"] == "false"
+
+
+def test_files_of_a_version_that_a_flow_needs_outlast_a_checkpoint_that_has_forgotten_them(lake):
+    """Then a file goes by its own age, which is more than the version's: of a mirror most are older than what reads them."""
+    job = lake.job()
+    lake.of(job)
+    table = lake.table.table
+    for number in range(3):
+        lake.table.append({"id": [number], "v": ["old"]})
+    table.vacuum(HOURS, lambda: None)
+    first, files = table.version(), [*lake.table.path.glob("*.parquet")]
+    lake.table.merge({"id": [0, 1, 2], "v": ["new"] * 3})
+    long_ago = time.time() - (HOURS + 6) * 3600
+    for one in lake.table.path.rglob("*.json"):
+        lines = [json.loads(line) for line in one.read_text().splitlines()]
+        for line in lines:
+            line.get("commitInfo", {})["timestamp"] = int(long_ago * 1000)
+            if "remove" in line:
+                line["remove"]["deletionTimestamp"] = int(long_ago * 1000)
+        one.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for one in lake.table.path.rglob("*"):
+        at = 0 if one in files else long_ago
+        os.utime(one, (at, at))
+    lake.of(job)
+    DeltaTable(lake.table.path).create_checkpoint()
+    said = json.dumps({lake.table.table.path: 0.0})
+    LocalFiles(maintenance_path(str(lake.root))).write("vacuumed.json", said)
+
+    def values():
+        return {*DeltaTable(lake.table.path, version=first).to_pyarrow_table()["v"].to_pylist()}
+
+    assert _behind(lake, job, unread=lambda *_: first)._vacuum(lake.table.table)
+    assert values() == {"old"}
+    LocalFiles(maintenance_path(str(lake.root))).write("vacuumed.json", said)
+    assert _behind(lake, job)._vacuum(lake.table.table)
+    assert not any(one.exists() for one in files)
+    assert lake.table.values("v") == {"new"}
+
+
+def test_what_this_job_has_brought_back_is_nobody_else_s(lake):
+    job = lake.job()
+    lake.of(job)
+    table = lake.table.table
+    lake.table.append({"id": [1], "v": ["published"]})
+    before = job.continued(table)
+    lake.table.append({"id": [2], "v": ["torn"]})
+    job.continued(table)
+    DeltaTable(lake.table.path).restore(before)
+    with pytest.raises(ForeignCommitError, match="RESTORE"):
+        job.continued(table)
+    job.brought_back(table)
+    assert job.continued(table) == before + 2

@@ -1,0 +1,50 @@
+"""Which files below a table are its own, and which a version needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from ingest.lake.files.object_files import opened
+
+_FILE = re.compile(r"[^/]+\.(parquet|bin|crc)")
+"""Names of a table's files below it: data, deletion vectors, and what Hadoop keeps beside either."""
+_VECTORS = "deletion_vector_"
+"""How names of files begin that hold deletion vectors."""
+_PREFIXED = re.compile(r"\w\w/" + _FILE.pattern)
+
+
+def own_files(names: Iterable[str], configuration: Mapping[str, str]) -> list[str]:
+    """Those of these names below a table that can be files of its own; what else lies there, another table perhaps, is somebody else's. ``configuration``: the
+    table's. Where columns are mapped, or a property asks for it, they lie in folders of two random characters (Delta's ``delta.randomPrefixLength``).
+    """
+    mapped = configuration.get("delta.columnMapping.mode", "none") != "none"
+    prefixed = mapped or configuration.get("delta.randomizeFilePrefixes", "") == "true"
+    kinds = (_FILE, _PREFIXED) if prefixed else (_FILE,)
+    return [name for name in names if any(kind.fullmatch(name) for kind in kinds)]
+
+
+def unneeded(
+    named: Iterable[str], configuration: Mapping[str, str], needed: Collection[str]
+) -> list[str]:
+    """Of what delta-rs names for removal what may go: of a table's own files those whose last name is none of ``needed``. Deletion vectors that are in use are among
+    those that it (1.6.6) names; ours stand in the log, so no file of such goes.
+    """
+    last = {one: Path(unquote(one)).name for one in own_files(named, configuration)}
+    return [
+        one for one, name in last.items() if not name.startswith(_VECTORS) and name not in needed
+    ]
+
+
+def names_at(place: str, version: int) -> set[str]:
+    """Names of a version's data files, which no two files share; none where it cannot be read as a whole any more. Raises as ``object_files.asked`` does."""
+    try:
+        actions = pa.table(opened(place, version).get_add_actions(flatten=True))
+    except DeltaError:
+        return set()
+    return {Path(unquote(path)).name for path in actions["path"].to_pylist()}
