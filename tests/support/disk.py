@@ -95,7 +95,7 @@ def _came_to(act: Callable[[], object], lake: str) -> list[str]:
     try:
         act()
     except IngestError as failure:
-        return [failure.code, failure.what, str(failure.exit_code)]
+        return [failure.code, failure.what, str(int(failure.exit_code))]
     except Exception as failure:  # noqa: BLE001 (whatever it is, it is what is asked for)
         told = disk_failure.of_disk(failure, lake)
         return [told.code, told.what, type(failure).__name__] if told else [repr(failure)]

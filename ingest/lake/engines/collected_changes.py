@@ -52,8 +52,8 @@ def _brought(fresh: DataFrame, tables: Sequence[TableBatch], pool: Executor) -> 
             mine = part.filter(pc.equal(part["step"], place))
             one.applicable = mine.num_rows > (pc.sum(mine["bad"]).as_py() or 0)
             if one.key and not bad:
-                both = pa.Table.from_struct_array(mine[_column(place)])
-                rows = pa.Table.from_struct_array(both["row"])
+                both = _of_fields(mine[_column(place)])
+                rows = _of_fields(both["row"])
                 one.rows = rows.append_column(RESERVED_COLUMN, both[RESERVED_COLUMN])
     return int(bad)
 
@@ -145,7 +145,14 @@ def numbered(net: pa.Table, held: Mapping[str, int], op: str) -> pa.Table:
     meta = rows.select(["position", "op", "committed_at", "content"])
     meta = meta.append_column("ordinal", pa.array(ordinals, pa.int64())).to_struct_array()
     return (
-        pa.Table.from_struct_array(rows["row"])
+        _of_fields(rows["row"])
         .append_column(RESERVED_COLUMN, meta)
         .append_column(op, pa.array(ops, pa.string()))
     )
+
+
+def _of_fields(column: pa.ChunkedArray) -> pa.Table:
+    """A column's fields as columns. pyarrow 25, the last for Python 3.10, takes none without a chunk."""
+    if not column.num_chunks:
+        return pa.schema(list(column.type)).empty_table()
+    return pa.Table.from_struct_array(column)

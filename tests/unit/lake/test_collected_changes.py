@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ingest.arrow.record_decoder import POSITION
 from ingest.arrow.winning_rows import winners
+from ingest.lake.engines import collected_changes
 from ingest.lake.engines.collected_changes import AbsentError, numbered
 from tests.support.direct_lake import META
 
@@ -80,3 +81,12 @@ def test_ordinals_stay_without_gaps_whatever_comes_and_goes(before, after):
 def test_a_row_that_is_not_there_is_not_removed_in_silence():
     with pytest.raises(AbsentError):
         numbered(net({"a": -3}), {"a": 2}, "op")
+
+
+def test_a_column_without_a_chunk_is_a_table_without_rows():
+    """pyarrow 25, the last for Python 3.10, takes none."""
+    column = pa.chunked_array([], type=pa.struct([("id", pa.int32()), ("v", pa.string())]))
+    found = collected_changes._of_fields(column)
+    assert (found.num_rows, found.schema) == (0, pa.schema(list(column.type)))
+    full = pa.chunked_array([[{"id": 1, "v": "a"}]], type=column.type)
+    assert collected_changes._of_fields(full).to_pylist() == [{"id": 1, "v": "a"}]

@@ -279,7 +279,7 @@ def test_a_value_of_another_type_is_refused(kind, given):
     ("kind", "given"),
     [
         ("DECIMAL(10,2)", "0.001"),
-        ("DATETIME", datetime.fromisoformat("2026-01-01T00:00:00.5")),
+        ("DATETIME", datetime.fromisoformat("2026-01-01T00:00:00.500")),
         ("TIMESTAMP(3)", datetime(2026, 1, 1, microsecond=1, tzinfo=timezone.utc)),
         ("TIME(1)", timedelta(milliseconds=10)),
     ],
