@@ -215,7 +215,7 @@ def test_versions_are_kept_as_long_as_was_asked_also_over_restarts(spark, small,
     asked = []
     direct = direct_of(small)
     monkeypatch.setattr(
-        DeltaRsTable, "vacuum", lambda self, hours, ask: asked.append((now[0], hours))
+        DeltaRsTable, "vacuum", lambda self, hours, ask, first: asked.append((now[0], hours))
     )
     for hour in range(9):
         now[0] = 1_000_000.0 + hour * 3600
@@ -229,7 +229,7 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
     monkeypatch.setattr(schedule, "manifest_path", lambda lake: small.path)
     direct = direct_of(small)
     monkeypatch.setattr(
-        DeltaRsTable, "vacuum", lambda self, hours, ask: asked.append((now[0], hours))
+        DeltaRsTable, "vacuum", lambda self, hours, ask, first: asked.append((now[0], hours))
     )
     upkeep = Maintenance(str(lake), 168, 10_000, Committer(1), "p")
     for minute in range(0, 25, 5):
@@ -239,7 +239,7 @@ def test_the_manifest_s_own_versions_go_after_an_hour(small, monkeypatch):
 
 
 def test_what_cannot_be_done_is_said_once_and_stops_nothing(spark, small, monkeypatch):
-    def fail(self, hours, ask):
+    def fail(self, hours, ask, first):
         raise OSError("no space left")
 
     monkeypatch.setattr(DeltaRsTable, "vacuum", fail)
