@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.arrow.table_batch import TableBatch
 from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
+from ingest.batch.between_batches import BetweenBatches
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.log_filling import LogFilling
@@ -103,9 +104,10 @@ class Batches:
         self._reader = Reader(job)
         self._parts = Parts(pipeline, log)
         self._published = Publisher(session, pipeline.lake.path, committer)
-        self._maintenance = Maintenance.of(
-            pipeline, committer, session, unread=partial(first_unread, pipeline)
-        )
+        unread = partial(first_unread, pipeline)
+        maintenance = Maintenance.of(pipeline, committer, session, unread=unread)
+        written = (self._applier, self._published, self._held)
+        self.upkeep = BetweenBatches(maintenance, written)
         awaited = Awaited(lambda table: log.ends([pipeline.topic(table)]))
         mine = (self, self._applier, self.definitions, awaited, requests, self._again)
         self._settling = Settling(*mine, second_look, later)
@@ -281,11 +283,8 @@ class Batches:
         self._again.ask(entry.gaps, aside)
         self._log.publish(entry.ends)
         reached("offsets_committed", entry.batch_id)
-        self._report(BatchReport(entry, self._maintenance.done()))
-        written = (self._applier, self._published, self._held)
-        opened = [table for one in written for table in one.opened]
-        left = {path: count for one in written for path, count in one.left_to_spark.items()}
-        self._maintenance.between_batches(opened, left)
+        self._report(BatchReport(entry, self.upkeep.maintenance.done()))
+        self.upkeep.one()
 
     def finish(self, note: Note) -> None:
         """A batch by its note alone. One that was torn, too: some tables hold their part, the manifest has no row.

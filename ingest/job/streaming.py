@@ -158,6 +158,7 @@ class Streaming:
                 batches.ensure_tables()
                 batches.clean_up(self.supervisor.streaming(now=True))
                 self.registering.finish(batches.newest, self.stop)
+                batches.upkeep.all_due(self.stop.is_set)
                 left_out = LeftOut(self.pipeline).tables()
                 _refuse_standing(batches.newest, left_out, once=self.once)
                 for one in requests.open():

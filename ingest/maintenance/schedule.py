@@ -153,8 +153,8 @@ class Maintenance:
         self,
         tables: Sequence[DeltaRsTable],
         left: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        """Do what is due for one of these tables at most, each in its turn. A failure is said, and not met again by this job. ``left``: by path, how often
+    ) -> bool:
+        """Do what is due for one of these tables at most, each in its turn; whether anything was. A failure is said, and not met again by this job. ``left``: by path, how often
         this job has written to tables of which Spark alone can be asked.
 
         Raises :class:`LeaseLostError`, which ends it.
@@ -182,7 +182,8 @@ class Maintenance:
                     self._done.append(Upkeep(path, "failed", detail))
             if done:
                 self._served = (path, what)
-                return
+                return True
+        return False
 
     def _in_turn(self, duties: list[Duty]) -> list[Duty]:
         """What was done last comes last, else what stands behind tables that always want something would never be done. Each run begins
