@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,7 @@ class BetweenBatches:
     """``maintenance``: what is due; ``writers``: of which tables."""
 
     maintenance: Maintenance
-    writers: Iterable[Writes]
+    writers: Sequence[Writes]
 
     def one(self) -> bool:
         """One thing at most, so that no change waits long; whether there was one."""

@@ -121,7 +121,8 @@ class Applier:
                 continue
             if captured([current.table], patterns):
                 target = SparkTable(self.session, self.pipeline.path(current.table))
-                if not target.exists() and not _lies_inside(target):  # its rows say so
+                # Where it would lie inside another, the first row that comes says so.
+                if not (target.exists() or _lies_inside(target)):
                     first = catalog.first(current.table) or current
                     kept_as = self.pipeline.target(current.table, keyed=bool(first.key))
                     target.create(self._readable(first), first.key, kept_as)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ingest.config.flow_settings import Flow
-from ingest.config.pipeline_file import Pipeline
 from ingest.flows import log_ends, published_batch, spark_plans, table_versions
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
@@ -32,23 +32,6 @@ class OlderThanItsEventsError(Exception):
     """A table was read as it was before the events that it is joined with: the batch is planned again, with a newer version."""
 
 
-def joined(pipeline: Pipeline, flow: Flow) -> dict[str, str]:
-    """Of the lake's tables that a flow joins with: by path, the table. A history is its change log."""
-    found = {}
-    for one in flow.inputs.values():
-        if one.table:
-            found[pipeline.path(TableId.parse(one.table))] = one.table
-        if one.history:
-            found[pipeline.change_log_path(TableId.parse(one.history))] = one.history
-    return found
-
-
-def joined_with(folder: FlowFolder, record: FlowRecord, number: int) -> dict[str, int] | None:
-    """By path, the version that a batch was joined with; None where nothing was noted."""
-    text = folder.noted(record, number)
-    return json.loads(text) if text else None
-
-
 @dataclass
 class JoinedTables:
     """Of one flow."""
@@ -56,17 +39,26 @@ class JoinedTables:
     folder: FlowFolder
     flow: Flow
 
-    def __post_init__(self) -> None:
-        self._ledger = Ledger(self.folder.pipeline.lake.path)
-
     @property
     def paths(self) -> dict[str, str]:
-        """See :func:`joined`."""
-        return joined(self.folder.pipeline, self.flow)
+        """Of the lake's tables that the flow joins with: by path, the table. A history is its change log."""
+        pipeline = self.folder.pipeline
+        found = {}
+        for one in self.flow.inputs.values():
+            if one.table:
+                found[pipeline.path(TableId.parse(one.table))] = one.table
+            if one.history:
+                found[pipeline.change_log_path(TableId.parse(one.history))] = one.history
+        return found
 
     def noted(self, record: FlowRecord, number: int) -> dict[str, int] | None:
-        """See :func:`joined_with`."""
-        return joined_with(self.folder, record, number)
+        """By path, what a batch was joined with; None where nothing was noted."""
+        text = self.folder.noted(record, number)
+        return json.loads(text) if text else None
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.folder.pipeline.lake.path)
 
     def gone(self, session: SparkSession, record: FlowRecord, number: int) -> str:
         """Why a batch cannot be joined again as it was; empty where it can, or nothing was noted."""

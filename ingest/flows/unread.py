@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from ingest.config.flow_settings import Flow
 from ingest.config.pipeline_file import Pipeline
-from ingest.flows import inputs
 from ingest.flows.cut import Cut
 from ingest.flows.flow_folder import FlowFolder
 from ingest.flows.flow_record import FlowRecord
-from ingest.flows.joined_tables import joined, joined_with
+from ingest.flows.joined_tables import JoinedTables
 from ingest.model.topics import TableId
 
 
@@ -28,33 +27,22 @@ def first_unread(pipeline: Pipeline, path: str, table_id: str) -> int | None:
 
 
 def _needed(folder: FlowFolder, flow: Flow, path: str, table_id: str) -> Iterator[int]:
-    logs = [inputs.log_path(folder.pipeline, one) for one in flow.inputs.values() if one.change_log]
-    is_joined = path in joined(folder.pipeline, flow)
-    is_summed = flow.totals is not None and path in _inputs(folder.pipeline, flow)
-    if not (path in logs or is_joined or is_summed):
-        return
-    record = folder.record()
+    pipeline, joined = folder.pipeline, JoinedTables(folder, flow)
+    tables = [TableId.parse(one.change_log) for one in flow.inputs.values() if one.change_log]
+    is_read = path in map(pipeline.change_log_path, tables)
+    is_joined = path in joined.paths
+    is_summed = flow.totals is not None and path in map(pipeline.path, tables)
+    record = folder.record() if is_read or is_joined or is_summed else None
     if record is None:
         return
-    if path in logs:
-        reached = _reached(folder, record, table_id)
-        if reached is not None:
-            yield reached
+    if is_read and (reached := _reached(folder, record, table_id)) is not None:
+        yield reached
     # A batch that is not done comes again, joined with the same, or of the same cut.
     comes_again = folder.done(record) + 1
-    if is_joined:
-        version = (joined_with(folder, record, comes_again) or {}).get(path)
-        if version is not None:
-            yield version
+    if is_joined and path in (noted := joined.noted(record, comes_again) or {}):
+        yield noted[path]
     if is_summed and (text := folder.noted(record, comes_again)):
         yield from (one.version for one in Cut.from_text(text).tables.values() if one.path == path)
-
-
-def _inputs(pipeline: Pipeline, flow: Flow) -> Iterator[str]:
-    """Paths of the tables whose changes it reads."""
-    for one in flow.inputs.values():
-        if one.change_log:
-            yield pipeline.path(TableId.parse(one.change_log))
 
 
 def _reached(folder: FlowFolder, record: FlowRecord, table_id: str) -> int | None:

@@ -125,7 +125,7 @@ class Run:
         from_beginning: bool,
     ) -> None:
         """Everything that needs the lease."""
-        lease.refuse_lost()  # what follows takes away what a batch has left that is none any more
+        lease.refuse_lost()  # what follows removes what unpublished batches have left: a living job's, had this one lost it
         lake_format.refuse_other(self.pipeline.lake.path)
         power_cut.look_through(self.pipeline, captured, self.say)
         connector = Connector(self.pipeline)

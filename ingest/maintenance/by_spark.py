@@ -9,19 +9,17 @@ its look and its deletions: it only names here what is too old. And on this mach
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import PurePosixPath
-from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ingest.lake.delta import read_back
 from ingest.lake.delta.commit import Committer, sibling
+from ingest.lake.delta.data_files import last_name
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
 from ingest.lake.files.hadoop_files import HadoopFiles
@@ -117,11 +115,12 @@ class SparkUpkeep:
         self.committer.continued(table)  # a checkpoint may clean the log from here on
         first, needed = self.unread(table.path, table.id()), frozenset[str]()
         if first is not None and first <= table.version():
-            hours = max(hours, vacuum_times.lasting(_hours_since(table, first)))
+            _, actions = next(table.commits(first))
+            hours = max(hours, vacuum_times.lasting(vacuum_times.hours_since(actions)))
             needed = _names(table, first)
         table.keep_for(hours)
         seen = table.version()
-        unneeded = [one for one in table.unneeded(hours) if _name(one) not in needed]
+        unneeded = [one for one in table.unneeded(hours) if last_name(one) not in needed]
         named = unneeded[:MOST_NAMES]  # the rest when its turn comes again
         self.committer.refuse_lost()
         if table.version() != seen:
@@ -149,22 +148,10 @@ class SparkUpkeep:
         read_back.put_right(table, start, self.app_id, marker.version)
 
 
-def _hours_since(table: SparkTable, version: int) -> int:
-    """Since a version was committed, as it says, rounded up, and an hour more; 0 where its log is gone: then so are its files."""
-    _, actions = next(table.commits(version))
-    said = [one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one]
-    began = min((float(ms) / 1000 for ms in said if ms), default=None)
-    return 0 if began is None else math.ceil((time.time() - began) / 3600) + 1
-
-
 def _names(table: SparkTable, version: int) -> frozenset[str]:
     """Of a version's data files, which no two files share; none where it cannot be read any more."""
     try:
         was = table.session.read.format("delta").option("versionAsOf", version).load(table.path)
-        return frozenset(map(_name, was.inputFiles()))
+        return frozenset(map(last_name, was.inputFiles()))
     except PySparkException:
         return frozenset()
-
-
-def _name(path: str) -> str:
-    return PurePosixPath(unquote(path)).name

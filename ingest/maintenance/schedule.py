@@ -9,7 +9,6 @@ nobody needed before its successor came.
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import time
 from collections import defaultdict
@@ -64,16 +63,11 @@ and two seconds for each look through them, where those of an hour take 0.2 GB a
 
 
 def _hours_since(direct: DeltaRsTable, version: int) -> int:
-    """Since a version was committed, rounded up; an hour more, as clocks and disks differ. 0 where its log is gone: then so are its files. A file may
-    be of a later copy, and a commit need not say when it was.
-    """
+    """Since a version was committed; 0 where its log is gone: then so are its files."""
     written = direct.at.written(delta_log.commit_name(version))
     if written is None:
         return 0
-    actions = delta_log.read(direct.at, version) or []
-    said = [one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one]
-    committed = min([written, *(float(ms) / 1000 for ms in said if ms)])
-    return math.ceil((time.time() - committed) / 3600) + 1
+    return vacuum_times.hours_since(delta_log.read(direct.at, version) or [], written)
 
 
 def _passes(failure: Exception) -> bool:
@@ -187,7 +181,7 @@ class Maintenance:
 
     def _in_turn(self, duties: list[Duty]) -> list[Duty]:
         """What was done last comes last, else what stands behind tables that always want something would never be done. Each run begins
-        elsewhere: one that ends after a batch does no more than one of them.
+        elsewhere: one that ends soon has time for few of them.
         """
         at = self.committer.term % max(len(duties), 1)
         if self._served is not None:
@@ -204,8 +198,7 @@ class Maintenance:
         if self.by_spark is None:
             return
         for path in left:
-            is_own = path == manifest_path(self.lake)
-            hours = _OF_MANIFEST[0] if is_own else self.hours
+            is_own, (hours, _) = path == manifest_path(self.lake), self._usual(path)
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
             if not is_local(path) or delta_rs_place(path):
                 # A name with a percent sign: what is on the disk of it after a power cut cannot be told (``power_cut``).
@@ -319,18 +312,19 @@ class Maintenance:
 
     def _vacuum(self, direct: DeltaRsTable) -> bool:
         """Remove versions that are too old, and files of commits that never were."""
-        least = _OF_MANIFEST[0] if direct.path == manifest_path(self.lake) else self.hours
-        if not self._times.is_due(direct.path, least):
+        if not self._times.is_due(direct.path, self._usual(direct.path)[0]):
             return False  # what flows need is asked for when it matters
         hours, _ = self._kept(direct)
 
         def vacuum() -> bool:
             self._refuse_foreign(direct)
-            removed = direct.vacuum(hours, self.committer.refuse_lost, self._unread(direct))
+            first = self._unread(direct)
+            removed = direct.vacuum(hours, self.committer.refuse_lost, first)
             if removed:
                 detail = f"{removed:,} files of old versions removed"
                 self._done.append(Upkeep(direct.path, "vacuumed", detail, files=removed))
-            self._cut_to(direct, delta_log.committed_before(direct.at, time.time() - hours * 3600))
+            upto = delta_log.committed_before(direct.at, time.time() - hours * 3600)
+            self._cut_to(direct, upto if first is None else min(upto, first - 1))
             return True
 
         return self._times.when_due(direct.path, hours, self.committer.refuse_lost, vacuum)
@@ -338,9 +332,8 @@ class Maintenance:
     def _cut(self, direct: DeltaRsTable) -> bool:
         """Keep the log's folder short."""
         known, newest = self._tables[direct.path], direct.state.version
-        of_manifest = direct.path == manifest_path(self.lake)
-        versions = _OF_MANIFEST[1] if of_manifest else self.versions
-        if known.cut_at is not None and newest - known.cut_at < versions // 10:
+        every = self._usual(direct.path)[1] // 10
+        if known.cut_at is not None and newest - known.cut_at < every:
             return False
         _, versions = self._kept(direct)
         known.cut_at = newest
@@ -352,8 +345,6 @@ class Maintenance:
         if LOG_PROPERTY in direct.state.configuration:
             held = own_commits.log_held_at(direct)
             upto = min(upto, held[0]) if held else upto
-        first = self._unread(direct)
-        upto = upto if first is None else min(upto, first - 1)
         return delta_log.cut(direct.at, upto, self.committer.refuse_lost)
 
     def _refuse_foreign(self, direct: DeltaRsTable) -> None:
@@ -367,13 +358,16 @@ class Maintenance:
         """Hours that a table's versions stay readable, and how many do at most. What a flow has still to read, or to join with once more, stays, however
         far it is behind.
         """
-        if direct.path == manifest_path(self.lake):
-            return _OF_MANIFEST
-        hours, versions, first = self.hours, self.versions, self._unread(direct)
+        hours, versions = self._usual(direct.path)
+        first = self._unread(direct)
         if first is not None:
             versions = max(versions, direct.state.version - first + 1)
             hours = max(hours, vacuum_times.lasting(_hours_since(direct, first)))
         return hours, versions
+
+    def _usual(self, path: str) -> tuple[int, int]:
+        """The same, whatever flows need."""
+        return _OF_MANIFEST if path == manifest_path(self.lake) else (self.hours, self.versions)
 
     def _unread(self, direct: DeltaRsTable) -> int | None:
         """The first version that a flow needs. None where none does, or its log is gone: then so are its files."""

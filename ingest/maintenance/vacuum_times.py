@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from urllib.parse import quote
 
+from ingest.lake.delta.delta_log import Action
 from ingest.lake.files.storage import Files, files_at
 from ingest.model.names import maintenance_path
 
@@ -24,6 +25,16 @@ def every(hours: int) -> float:
 def lasting(hours: int) -> int:
     """For how many hours versions have to stay, where those of the last ``hours`` are to be there still when old ones are looked for next."""
     return math.ceil(hours * _PER_HOURS / (_PER_HOURS - 1)) + 1
+
+
+def hours_since(actions: Iterable[Action], written: float | None = None) -> int:
+    """Since a commit of these actions, as it says, or its file was ``written`` (seconds since 1970): a file may be of a later copy, and a commit need not say
+    when it was. Rounded up, and an hour more, as clocks and disks differ; 0 where nobody says.
+    """
+    said = (one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one)
+    moments = [float(ms) / 1000 for ms in said if ms]
+    moments += [] if written is None else [written]
+    return math.ceil((time.time() - min(moments)) / 3600) + 1 if moments else 0
 
 
 class VacuumTimes:

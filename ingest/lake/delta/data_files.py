@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.files.object_files import opened
 
@@ -35,16 +35,21 @@ def unneeded(
     """Of what delta-rs names for removal what may go: of a table's own files those whose last name is none of ``needed``. Deletion vectors that are in use are among
     those that it (1.6.6) names; ours stand in the log, so no file of such goes.
     """
-    last = {one: Path(unquote(one)).name for one in own_files(named, configuration)}
+    last = {one: last_name(one) for one in own_files(named, configuration)}
     return [
         one for one, name in last.items() if not name.startswith(_VECTORS) and name not in needed
     ]
 
 
 def names_at(place: str, version: int) -> set[str]:
-    """Names of a version's data files, which no two files share; none where it cannot be read as a whole any more. Raises as ``object_files.asked`` does."""
+    """Last names of a version's data files; none where its log is not whole any more. Raises what else delta-rs does: what cannot be looked at may be needed."""
     try:
         actions = pa.table(opened(place, version).get_add_actions(flatten=True))
-    except DeltaError:
+    except TableNotFoundError:
         return set()
-    return {Path(unquote(path)).name for path in actions["path"].to_pylist()}
+    return set(map(last_name, actions["path"].to_pylist()))
+
+
+def last_name(path: str) -> str:
+    """Of a file's path or URI, as logs have it: drawn by lot, so no two files share it."""
+    return PurePosixPath(unquote(path)).name

@@ -143,11 +143,7 @@ def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None)
     refuse_lost()
     if base:  # what replaces them is on the disk before they go
         found_at.settle([f"{LOG}/{base:020d}.checkpoint.parquet"])
-    old = [
-        name
-        for name in sorted(names)
-        if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base
-    ]
+    old = [name for name in names if (found := _NUMBERED.fullmatch(name)) and int(found[1]) < base]
     old += [name for name in names if (left := PART.fullmatch(name)) and is_commit(left["of"])]
     # A hole that a crash leaves concerns nobody: whoever reads what is kept begins at the checkpoint.
     found_at.drop([f"{LOG}/{name}" for name in old], in_turn=False)

@@ -38,18 +38,22 @@ def dies_once(then):
         yield died
 
 
+def with_region(spark, folder, lake, **said):
+    """A flow of orders, each with its customer's region."""
+    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
+    text = CHANGES_WITH_REGION.replace("o.after", "after")
+    flow = OneFlow(spark, folder, text, inputs=given, **said)
+    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    return flow
+
+
 def test_a_batch_that_comes_again_is_joined_with_the_table_as_it_was(spark, tmp_path, logged):
     source, lake = Source(), logged()
     orders = source.table("d.orders", ORDERS, ["id"], rows=[])
     customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
     orders.insert(id=1, customer=1, status="new", amount=1)
     lake.follow(source)
-    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
-    sinks = [{"delta": "out"}, {"delta": "more"}]
-    flow = OneFlow(
-        spark, tmp_path, CHANGES_WITH_REGION.replace("o.after", "after"), inputs=given, sinks=sinks
-    )
-    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    flow = with_region(spark, tmp_path, lake, sinks=[{"delta": "out"}, {"delta": "more"}])
     flow.run()
     orders.insert(id=2, customer=1, status="new", amount=1)
     lake.follow(source)
@@ -79,9 +83,7 @@ def test_upkeep_keeps_the_version_that_a_batch_which_comes_again_is_joined_with(
     customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
     orders.insert(id=1, customer=1, status="new", amount=1)
     lake.follow(source)
-    given = {"orders": {"change_log": "d.orders"}, "customers": {"table": "d.customers"}}
-    flow = OneFlow(spark, tmp_path, CHANGES_WITH_REGION.replace("o.after", "after"), inputs=given)
-    flow.pipeline = lake.pipeline.model_copy(update={"flows": flow.pipeline.flows})
+    flow = with_region(spark, tmp_path, lake)
     path = lake.pipeline.path(customers.name)
     table, unread = SparkTable(spark, path), partial(first_unread, flow.pipeline)
     joined, cut = table.version(), []
