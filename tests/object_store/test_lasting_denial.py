@@ -20,7 +20,7 @@ from ingest.lake.files.object_files import LakeDeniedError, ObjectFiles
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import Exit
 from tests.support import faulty_http, s3
-from tests.unit.job.test_run import streaming
+from tests.support.untouched_stream import streaming
 
 ENVIRONMENT = (
     *("AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"),

@@ -16,7 +16,7 @@ from ingest.model.manifest import HighWater
 from ingest.model.position import Position
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 QUIET, BUSY, NEW = (("p.d.quiet", 0), ("p.d.busy", 0), ("p.d.new", 0))
 

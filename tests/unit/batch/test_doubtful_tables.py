@@ -15,8 +15,8 @@ from ingest.schema.catalog import Catalog
 from ingest.schema.set_aside import Span
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import T
+from tests.support.sound_start import entry
 from tests.unit.source.wire import pipeline_of_d
-from tests.unit.start.test_start_decision import entry
 
 AT = Position(0, 3, 405)
 FORGOTTEN = Span(AT, None, reasons.UNKNOWN_COLUMNS.of(table="d._t_new"), mends=True)

@@ -17,7 +17,7 @@ from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema.catalog import Catalog
 from ingest.schema.steps import Attempt, TableFacts
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 T = TableId("d", "t")
 AT, LATER = Position(0, 3, 157), Position(0, 3, 900)

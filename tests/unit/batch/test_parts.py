@@ -15,7 +15,7 @@ from ingest.lake.manifest import next_entry
 from ingest.model import offset_ranges
 from ingest.model.offset_ranges import filled, records_of
 from ingest.model.start_facts import Note
-from tests.unit.start.test_start_decision import IDLE, PLACE, entry
+from tests.support.sound_start import IDLE, PLACE, entry
 
 BIG, QUIET, NEW = ("p.d.big", 0), ("p.d.quiet", 0), ("p.d.new", 0)
 BESIDE = ("p.d.big", 1)

@@ -21,8 +21,8 @@ from ingest.source.resync_request import Request
 from ingest.start.start_decision import decide
 from tests.support.binlog import PlainLog
 from tests.support.declared_tables import CREATE, T, catalog, column, record
+from tests.support.sound_start import IDLE, PLACE, TABLE, entry, facts
 from tests.unit.source.wire import INITIAL, Wire, pipeline_of_d, said
-from tests.unit.start.test_start_decision import IDLE, PLACE, TABLE, entry, facts
 
 BELOW = Position(0, 3, 400)
 """Where MySQL's log ended when the table was asked for, while the job was down."""

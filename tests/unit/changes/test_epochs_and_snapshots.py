@@ -29,7 +29,7 @@ from ingest.schema.steps import Applied, Attempt, TableFacts
 from ingest.source.epoch_registry import EpochRegistry
 from ingest.source.resync_request import Request
 from tests.support.declared_tables import CREATE, T, at, catalog, column, facts, record
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 FIRST = following([], "one", "the first log", {("p.d.t", 0): 7})
 

@@ -17,7 +17,7 @@ from ingest.model.manifest import LogState, TableState
 from ingest.model.position import Position
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.observe.pipeline_status import ConnectorHealth, ProgressReport, TableProgress
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
 AT = Position(0, 3, 70)

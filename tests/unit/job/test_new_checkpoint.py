@@ -11,8 +11,8 @@ from ingest.lake.files.storage import LocalFiles
 from ingest.start.gather_facts import checkpoint_facts
 from ingest.start.new_checkpoint import IDENTITY_FILE
 from ingest.start.start_decision import Start, decide
-from tests.unit.job.test_run import streaming
-from tests.unit.start.test_start_decision import IDLE, PLACE, entry, facts
+from tests.support.sound_start import IDLE, PLACE, entry, facts
+from tests.support.untouched_stream import streaming
 
 
 class Killed(Exception):

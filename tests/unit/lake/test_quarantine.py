@@ -33,7 +33,7 @@ from ingest.source.binlog import MySqlLog
 from ingest.source.resync import Requests
 from ingest.start.where_to_go_on import where_to_go_on
 from ingest.testing.lake import pipeline_at
-from tests.unit.start.test_start_decision import entry, facts
+from tests.support.sound_start import entry, facts
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 AT = Position(0, 3, 70)

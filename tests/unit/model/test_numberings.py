@@ -12,7 +12,7 @@ from ingest.model.manifest import Entry, HighWater
 from ingest.model.position import Position
 from ingest.model.topics import TableId
 from tests.support.declared_tables import at, facts
-from tests.unit.start.test_start_decision import PLACE, entry
+from tests.support.sound_start import PLACE, entry
 
 GTIDS = st.builds(
     lambda server, tag, number: f"{server}{tag}:{number}",

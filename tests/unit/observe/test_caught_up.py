@@ -15,7 +15,7 @@ from ingest.observe import caught_up
 from ingest.observe.caught_up import Asked, CaughtUp, thinned
 from ingest.observe.lag_watch import LagWatch, Outside
 from ingest.source.mysql import Reached
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 A, B = ("p.d.a", 0), ("p.d.b", 0)
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

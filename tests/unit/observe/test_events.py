@@ -25,7 +25,7 @@ from ingest.observe.observer import Observer
 from ingest.observe.published import Published
 from ingest.sample import values
 from ingest.schema.steps import Applied
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 GAP = Gap("d.t", "p.d.t", 0, 4, 9, "Kafka removed records before they were applied", 4)
 BEFORE = entry(3)

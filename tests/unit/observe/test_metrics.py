@@ -35,8 +35,8 @@ from ingest.observe.metrics_page import MetricsPage
 from ingest.observe.observer import Observer, observed
 from ingest.observe.published import Published
 from ingest.observe.totals import Totals
+from tests.support.sound_start import entry
 from tests.unit.config.test_pipeline_file import GOOD
-from tests.unit.start.test_start_decision import entry
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 ODD = str(TableId("d", 'a"b\\c\nd 茶'))

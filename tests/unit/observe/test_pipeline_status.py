@@ -22,7 +22,7 @@ from ingest.observe.pipeline_status import (
     pending,
 )
 from ingest.testing.lake import pipeline_at
-from tests.unit.start.test_start_decision import entry
+from tests.support.sound_start import entry
 
 WELL = ConnectorHealth(True, "the connector is streaming the binlog", "RUNNING")
 SHOP = {

@@ -14,8 +14,8 @@ from ingest.model.topics import TableId
 from ingest.source import absent_tables, resync
 from ingest.source.absent_tables import LOOK_AGAIN
 from ingest.source.resync_request import Request
+from tests.support.sound_start import entry
 from tests.unit.source.wire import INITIAL, blocking_one, complete, said
-from tests.unit.start.test_start_decision import entry
 
 
 @pytest.mark.parametrize(

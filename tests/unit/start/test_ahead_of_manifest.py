@@ -9,7 +9,7 @@ from ingest.model.names import Marker
 from ingest.model.start_facts import Foreign, Held, KafkaFacts, LakeFacts
 from ingest.start.start_decision import Refuse, Start, decide
 from tests.support.small_lake import Crash, SmallLake
-from tests.unit.start.test_start_decision import (
+from tests.support.sound_start import (
     AHEAD,
     IDLE,
     NOTE,

@@ -17,7 +17,7 @@ from ingest.start.start_decision import Start, decide
 from tests.support.declared_tables import column, record
 from tests.support.mutants import Mutant
 from tests.support.small_lake import SmallLake
-from tests.unit.start.test_start_decision import GONE, IDLE, PLACE, SOUND, facts
+from tests.support.sound_start import GONE, IDLE, PLACE, SOUND, facts
 
 NEW = ("p.d.new", 0)
 LATE = {NEW: KafkaFacts(500, 600, "N")}

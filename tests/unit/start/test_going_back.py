@@ -12,7 +12,7 @@ from ingest.start import ahead_of_manifest, going_back
 from ingest.start.start_decision import Refuse, Start, decide
 from tests.support.mutants import Mutant
 from tests.support.small_lake import SmallLake
-from tests.unit.start.test_start_decision import GONE, IDLE, PLACE, TABLE, THERE, entry, facts
+from tests.support.sound_start import GONE, IDLE, PLACE, TABLE, THERE, entry, facts
 
 OLDER = replace(THERE, version=5, markers={}, back=Held(5, 5, 2))
 """As batch 2 left it, where the manifest says version 7 of batch 3."""

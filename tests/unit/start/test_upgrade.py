@@ -17,7 +17,7 @@ from ingest.start.lake_format import FORMAT
 from ingest.start.upgrade import Upgrade, corrected, has_microseconds, needs_hashing
 from ingest.testing.lake import pipeline_at
 from tests.support.declared_tables import CREATE, T, catalog, column, record
-from tests.unit.start.test_start_decision import facts
+from tests.support.sound_start import facts
 
 
 def stats(**bounds):

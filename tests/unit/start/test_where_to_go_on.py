@@ -22,7 +22,7 @@ from ingest.start import where_to_go_on as decision
 from ingest.start.gather_facts import _untaken, topics_of
 from ingest.start.where_to_go_on import where_to_go_on
 from tests.support.mutants import Mutant
-from tests.unit.start.test_start_decision import entry, facts
+from tests.support.sound_start import entry, facts
 
 A, B, C, E = (f"d.{name}" for name in "abce")
 TOPIC_OF = {name: f"p.{name}" for name in (A, B, C, E)}
