@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ingest.config import secret_names
+from ingest.config import secret_names, yaml_text
 from ingest.config.connection_settings import Connection
 from ingest.config.durations import Duration
 from ingest.config.flow_settings import Flow, named_plainly
@@ -132,6 +132,17 @@ class Pipeline(Settings):
     def _said_of(self, table: TableId) -> list[Table]:
         """What the file says of it, pattern by pattern."""
         return [s for p, s in self.tables.items() if parse_pattern(p).matches(table)]
+
+    def unmatched(self, captured: Sequence[TableId]) -> dict[str, str]:
+        """Patterns below ``tables`` that are of none of these tables, each with a sentence: what is said of a name that is spelt otherwise protects nothing."""
+        names = [str(table) for table in captured]
+        found = {}
+        for pattern in self.tables:
+            if not any(parse_pattern(pattern).matches(table) for table in captured):
+                near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.8)
+                hint = f"; perhaps {near[0]} is meant" if near else ""
+                found[pattern] = f"no table that is captured is called so{hint}"
+        return found
 
     def rules(self, table: TableId) -> Rules:
         """What is done about DDL of a table."""
@@ -267,7 +278,7 @@ def parse(text: str, name: str = "pipeline file", folder: Path | None = None) ->
     ``IngestError``.
     """
     try:
-        content = yaml.safe_load(text)
+        content = yaml_text.read(text)
     except yaml.YAMLError as failure:
         mark = getattr(failure, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -325,8 +336,8 @@ def _mistake(error: ErrorDetails) -> str:
 def _known_keys(path: tuple[Any, ...]) -> Iterator[str]:
     model: Any = Pipeline
     for part in path:
-        of_tables = get_origin(model) is dict
-        model = get_args(model)[1] if of_tables else model.model_fields[part].annotation
+        within = {dict: -1, tuple: 0, list: 0}.get(get_origin(model))  # by name, or by number
+        model = model.model_fields[part].annotation if within is None else get_args(model)[within]
         if type(None) in get_args(model):
             model = get_args(model)[0]
     yield from model.model_fields

@@ -49,7 +49,7 @@ class Source(Settings):
     """The MySQL to read from, and which of its tables."""
 
     mysql: str = Field(description="`mysql://user@host:port`, without a password.")
-    password: Password
+    password: Password = Field(description="Of that user.")
     tls: Tls | None = Field(
         None,
         description="Demands TLS. Without it TLS is taken where the server offers it, unverified.",

@@ -30,7 +30,11 @@ class Spark(Settings):
 
     master: str = Field("local[*]", description="Spark master URL.")
     driver_memory: str = Field("2g", description="Heap of the driver's JVM.")
-    trigger_seconds: float = Field(0.5, gt=0, description="Pause between batches, in seconds.")
+    trigger_seconds: float = Field(
+        0.5,
+        gt=0,
+        description="Shortest time from the start of one batch to the start of the next, in seconds. A batch that takes longer is followed at once.",
+    )
     max_changes_per_batch: int = Field(200_000, ge=1, description="Kafka records per batch.")
     max_megabytes_per_batch: int = Field(
         64,

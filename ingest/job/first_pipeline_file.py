@@ -44,7 +44,7 @@ lake:
 # spark:
 #   master: local[*]            # or a cluster's: spark://host:port with `secret`, yarn, k8s://…
 #   driver_memory: 2g
-#   trigger_seconds: 0.5        # pause between batches
+#   trigger_seconds: 0.5        # shortest time from one batch to the next
 #   max_changes_per_batch: 200000
 #   max_megabytes_per_batch: 64
 #   lane: auto                  # where plain changes are read: the driver what is small, Spark's tasks all else

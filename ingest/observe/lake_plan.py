@@ -299,6 +299,11 @@ def of_patterns(captured: Sequence[TableId], known: Sequence[TableId]) -> list[E
     ]
 
 
+def of_unmatched(patterns: Mapping[str, str]) -> list[Effect]:
+    """Settings of no table. ``patterns``: as ``Pipeline.unmatched`` has them."""
+    return [Effect(one, "tables", ("nothing",), why) for one, why in patterns.items()]
+
+
 def of_left(left: Iterable[OnlyInLake], pending: Collection[str]) -> list[Effect]:
     """Tables that only the lake has. ``pending``: those with a DDL that is still to be applied, which says what becomes of
     their rows.

@@ -27,6 +27,7 @@ from ingest.observe.lake_plan import (
     of_patterns,
     of_policies,
     of_targets,
+    of_unmatched,
 )
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
@@ -77,6 +78,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     catalog, barriers = ddl_policy.governed(told, states, pipeline.rules)
     pending = effects(catalog, states, held, pipeline.lake.profile, barriers)
     left = left_tables.left(pipeline, states, there)
+    taken = captured(there, pipeline.source.tables)
     found = [
         *pending,
         *of_policies(states, barriers, pipeline.rules),
@@ -86,9 +88,10 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
             lambda table: pipeline.unfit(table, keyed=table in keyed),
         ),
         *of_logs(states, pipeline.logs, pipeline.change_log_path, _in_kafka(pipeline, states)),
-        *of_patterns(captured(there, pipeline.source.tables), known),
+        *of_patterns(taken, known),
+        *of_unmatched(pipeline.unmatched(taken)),
         *of_left(left, {effect.table for effect in pending}),
-        *_of_flows(pipeline, captured(there, pipeline.source.tables)),
+        *_of_flows(pipeline, taken),
     ]
     kept_as = {
         name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from ingest.cli.app import app
+from ingest.config import settings_table
 from ingest.model import reasons_table
 from ingest.schema.type_table import table
 
@@ -62,6 +63,10 @@ def test_the_types_page_holds_the_generated_table():
 
 def test_the_reasons_page_holds_the_generated_tables():
     assert reasons_table.table() in (ROOT / "docs" / "reasons.md").read_text()
+
+
+def test_the_settings_page_holds_the_generated_tables():
+    assert settings_table.table() in (ROOT / "docs" / "settings.md").read_text()
 
 
 def test_the_stages_that_the_benchmark_times_exist():

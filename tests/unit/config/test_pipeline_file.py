@@ -45,6 +45,15 @@ def test_the_example_of_the_design_is_accepted():
         ("tables: {shop.log: {apend_only: true}}", "perhaps `append_only` is meant"),
         ("tables: {'!shop.log': {append_only: true}}", "excludes"),
         ("tables: {log: {append_only: true}}", "not `database.table`"),
+        (
+            "flows: {f: {sql: a.sql, inputs: {}, sinks: [{delta: o, kyes: [id]}]}}",
+            "`flows.f.sinks.0.kyes` is not a setting; perhaps `keys` is meant",
+        ),
+        ("lake: {path: /elsewhere}", "line 10, column 1: `lake` stands here for the second time"),
+        (
+            "tables: {shop.orders: {ddl: {drop_table: pause}}, shop.orders: {append_only: true}}",
+            "`shop.orders` stands here for the second time",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_the_nearest_right_key(wrong, expected):
@@ -99,6 +108,15 @@ def test_what_is_special_about_tables_is_found_by_their_pattern():
     assert pipeline.target(TableId("shop", "log_2026"), keyed=False).name == "append_only"
     assert pipeline.target(TableId("shop", "log_2026"), keyed=True).name == "mirror"
     assert pipeline.target(TableId("shop", "orders"), keyed=False).name == "multiset"
+
+
+def test_what_is_said_of_tables_that_are_not_captured_is_named_with_what_may_be_meant():
+    said = "tables: {shop.order: {append_only: true}, 'shop.*': {}, 'else.*': {}}"
+    found = pipeline_file.parse(GOOD + said).unmatched([TableId("shop", "orders")])
+    assert found == {
+        "shop.order": "no table that is captured is called so; perhaps shop.orders is meant",
+        "else.*": "no table that is captured is called so",
+    }
 
 
 def test_only_a_checkpoint_on_a_local_disk_gets_its_own_file_manager_and_the_file_has_the_last_word():
