@@ -71,6 +71,14 @@ class FlowFolder:
         named = (name.removeprefix(_CHECKPOINT) for name in self.files.names(""))
         return max((int(one) for one in named if one.isdigit()), default=0)
 
+    def has_planned(self) -> bool:
+        """Whether Spark has planned a batch under any checkpoint that is there. A first start that was killed between a checkpoint's id and the record
+        leaves one without.
+        """
+        numbers = range(1, self.generations() + 1)
+        folders = (join(self.path, f"{_CHECKPOINT}{number}") for number in numbers)
+        return any(files_at(folder).names("offsets") for folder in folders)
+
     def logged(self, record: FlowRecord) -> int:
         """The newest batch that Spark has planned; -1 before the first."""
         return self._newest(record, "offsets")

@@ -30,7 +30,7 @@ from ingest.flows.flow_record import FlowRecord
 from ingest.flows.flow_upkeep import FlowUpkeep
 from ingest.flows.joined_tables import JoinedTables
 from ingest.flows.read_logs import ReadLogs
-from ingest.flows.sinks import Batch, Sinks
+from ingest.flows.sinks import Batch, Since, Sinks
 from ingest.flows.totals_flow import TotalsFlow, not_audited
 from ingest.lake.delta.commit import Committer
 from ingest.lake.delta.spark_table import SparkTable
@@ -191,7 +191,7 @@ class FlowQuery:
             record = before.going_on(now)
         else:
             record, gone = FlowRecord.first(now), ""
-            if old:
+            if self.folder.has_planned():
                 gone = "what it was is gone (flow.json), and a checkpoint is there"
             elif old := self._written_by(record):
                 gone = "what it was is gone (flow.json), and rows that it has written are there"
@@ -205,9 +205,13 @@ class FlowQuery:
         elif found.changed:
             self.say(f"flow {name}: {found.changed}")
         sinks, epochs = self._sinks(record), dict(record.epochs)
+        goes_on = before is not None and before.checkpoint_id == record.checkpoint_id
         for sink in self.flow.sinks:
-            had = record != before and (bool(old) if before is None else sink.name in before.tables)
-            epoch = sinks.make(sink, self.session, columns, had=had)
+            known = record.generation > 1 if before is None else sink.name in before.tables
+            since: Since = "again" if known else "new"
+            if goes_on:
+                since = "known" if known else "later"
+            epoch = sinks.make(sink, self.session, columns, since=since)
             if epoch is not None:
                 epochs[sink.name] = epoch
         wanted = [one for one in self.flow.sinks if one.holds_its_place]

@@ -74,11 +74,16 @@ class JoinedTables:
         before = self.noted(record, number)
         if before is None:
             self._wait(record, number, used)
+        else:
+            if any(used[path] != version for path, version in before.items() if path in used):
+                raise OlderThanItsEventsError(
+                    f"batch {number} was joined with {before}, and is with {used}"
+                )
+            # A function that was edited since may read other tables than it did.
+            if new := {path: version for path, version in used.items() if path not in before}:
+                self._wait(record, number, new)
+        if before is None or before.keys() != used.keys():
             self.folder.note(record, number, json.dumps(used))
-        elif before != used:
-            raise OlderThanItsEventsError(
-                f"batch {number} was joined with {before}, and is with {used}"
-            )
 
     def _wait(self, record: FlowRecord, number: int, used: Mapping[str, int]) -> None:
         ends = log_ends.of(self.folder.offsets(record, number))

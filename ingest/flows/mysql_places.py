@@ -20,11 +20,18 @@ from ingest.model.names import quoted
 PLACES = "ingest_flow_places"
 """The table, beside the flows' own, that says how far each is."""
 
+_NO_TABLE = 1146
+
 _PLACES_DDL = f"""CREATE TABLE IF NOT EXISTS {PLACES} (
   pipeline VARCHAR(64) NOT NULL, flow VARCHAR(64) NOT NULL, sink VARCHAR(255) NOT NULL,
   checkpoint VARCHAR(32) NOT NULL, generation INT NOT NULL, batch BIGINT NOT NULL, ends LONGTEXT NOT NULL,
   PRIMARY KEY (pipeline, flow, sink)
 ) ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"""
+
+
+_ALL = ", ".join(
+    f"{name} = VALUES({name})" for name in ("checkpoint", "generation", "batch", "ends")
+)
 
 
 @dataclass(frozen=True)
@@ -52,25 +59,36 @@ def place(cursor: Cursor, whose: Whose, *, to_change: bool = False) -> Place | N
     return Place(*found) if found else None
 
 
-def begin(server: Server, whose: Whose, at: Place) -> None:
+def begin(server: Server, whose: Whose, at: Place, *, later: bool) -> None:
     """Note where a sink that is new begins. One that is noted already stays as it is, unless nothing was ever written of it: a first start failed, or was killed,
-    before the flow knew of it.
+    before the flow knew of it; or it is of the same checkpoint, and the sink was taken out meanwhile (``later``): it gets what comes from now on. Of a
+    batch that it has already and that comes again, it keeps its place.
     """
-    values = (*whose.key, at.checkpoint, at.generation, at.batch, at.ends)
     for attempt in again():
         with attempt, transaction(server) as cursor:
             try:
-                cursor.execute(_PLACES_DDL)
-                cursor.execute(
-                    f"INSERT INTO {PLACES} VALUES (%s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE "
-                    "checkpoint = IF(batch = -1, VALUES(checkpoint), checkpoint), "
-                    "generation = IF(batch = -1, VALUES(generation), generation)",
-                    values,
-                )
+                there = _made_or_held(cursor, whose)
+                back = later and there is not None and there.checkpoint == at.checkpoint
+                if there is None or there.batch == -1 or (back and there.batch < at.batch):
+                    cursor.execute(
+                        f"INSERT INTO {PLACES} VALUES (%s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE {_ALL}",
+                        (*whose.key, at.checkpoint, at.generation, at.batch, at.ends),
+                    )
             except pymysql.OperationalError as failure:
                 if failure.args[0] in (1044, 1142):
                     raise _no_places(server) from None
                 raise
+
+
+def _made_or_held(cursor: Cursor, whose: Whose) -> Place | None:
+    """The table of places is made where it is not there: who may not make it may still use one that somebody else has made."""
+    try:
+        return place(cursor, whose, to_change=True)
+    except pymysql.ProgrammingError as failure:
+        if failure.args[0] != _NO_TABLE:
+            raise
+    cursor.execute(_PLACES_DDL)
+    return place(cursor, whose, to_change=True)
 
 
 def held(server: Server, whose: Whose) -> Place | None:
@@ -80,7 +98,7 @@ def held(server: Server, whose: Whose) -> Place | None:
             try:
                 return place(cursor, whose)
             except pymysql.ProgrammingError as failure:
-                if failure.args[0] != 1146:  # no such table
+                if failure.args[0] != _NO_TABLE:
                     raise
     return None
 

@@ -19,8 +19,8 @@ WAITS = 60.0
 
 
 def is_published(path: str, published: int | None, version: int) -> bool:
-    """Whether a version of a table holds nothing but what the manifest names. ``published``: the version that it names; None where it names none, of a
-    table that is not the mirrors'. What upkeep makes of a published version is named by nobody before the table's next change.
+    """True where a version of a table holds nothing but published changes: the manifest names it (``published``) or a later one, or all commits since are
+    upkeep's, which change no row. ``published`` is None for tables that the mirrors do not keep.
     """
     if published is None or version <= published:
         return True
@@ -62,7 +62,7 @@ def newest(ledger: Ledger, flow: str, holds: Callable[[Entry], bool]) -> Entry:
 
 
 def unpublished(name: str) -> IngestError:
-    """A flow has read what may still be taken back, or has been."""
+    """The error of a flow that has read changes which are not published yet, and which a start may take back, or has."""
     return IngestError(
         "E-FLOW-INPUT",
         f"The flow {name!r} waits for the mirrors: what it has read is not published yet, or a table of it is being read again.",

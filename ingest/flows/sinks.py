@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 
 _BATCH = re.compile(r"batch=(\d+)-\d+")
 """A batch's folder among files, by the generation of the flow."""
+
+
+Since = Literal["new", "again", "later", "known"]
+"""A sink that is the flow's for the first time; that an earlier generation has written to; that is added, or put back, to one that goes on; or that
+was there when this checkpoint was gone on with before.
+"""
 
 
 @dataclass(frozen=True)
@@ -165,9 +171,9 @@ class Sinks:
         return Place(self.record.checkpoint_id, self.record.generation, number, ends)
 
     def make(
-        self, sink: FlowSink, session: SparkSession, columns: StructType, *, had: bool
+        self, sink: FlowSink, session: SparkSession, columns: StructType, *, since: Since
     ) -> int | None:
-        """What a sink needs before its first batch. ``had``: an earlier generation of the flow wrote to it. Returns what a sink of Redis begins with
+        """What a sink needs before its first batch. Returns what a sink of Redis begins with
         (``redis_sink.begin``). Raises :class:`IngestError` where it cannot be had.
         """
         lacking = [key for key in sink.keys if key not in columns.names]
@@ -176,7 +182,7 @@ class Sinks:
         if sink.delta:
             self._make_delta(sink, session, columns)
         elif sink.mysql:
-            self._make_mysql(sink, columns, had=had)
+            self._make_mysql(sink, columns, since)
         elif sink.redis:
             return redis_sink.begin(*self._versions_of(sink))
         return None
@@ -199,14 +205,14 @@ class Sinks:
         owner = f"{redis_sink.OWNERS}{self._owner}/{sink.redis}"
         return self._server(sink), owner, f"by {told_by}", self.record.epoch(sink.name)
 
-    def _make_mysql(self, sink: FlowSink, columns: StructType, *, had: bool) -> None:
+    def _make_mysql(self, sink: FlowSink, columns: StructType, since: Since) -> None:
         server, _ = self._fitting(sink, columns)
-        if sink.notes_places:
+        if sink.notes_places and since != "known":
             at = self._behind(self._folder.done(self.record))
-            if had and at.batch < 0:
+            if since == "again" and at.batch < 0:
                 # What an earlier generation has written there goes with this one's first batch, whatever has become of its note.
                 at = replace(at, checkpoint="", generation=at.generation - 1)
-            mysql_places.begin(server, self._whose(sink), at)
+            mysql_places.begin(server, self._whose(sink), at, later=since == "later")
 
     def _fitting(self, sink: FlowSink, columns: StructType) -> tuple[Server, TableFacts]:
         """A table of MySQL that can take rows of these columns. Raises :class:`IngestError` where it cannot; somebody may have changed it since the flow began."""

@@ -29,6 +29,14 @@ def nodes(plan: Any) -> Iterator[Any]:
         yield from nodes(child)
 
 
+def _all_nodes(plan: Any) -> Iterator[Any]:
+    """Those of a tree, and of the subqueries in its expressions."""
+    for node in nodes(plan):
+        yield node
+        for query in each(node.subqueries()):
+            yield from _all_nodes(query)
+
+
 def keeps_state(node: Any) -> bool:
     """Whether an operator that may keep state does: of a stream, and of two where it joins them."""
     streaming = [bool(side.isStreaming()) for side in each(node.children())]
@@ -62,7 +70,7 @@ def of_batch(session: SparkSession, query_name: str) -> Any:
 def versions_read(execution: Any) -> dict[str, int]:
     """By path of a Delta table that a batch reads as a table, and not as a stream: which version."""
     found = {}
-    for node in nodes(execution.optimizedPlan()):
+    for node in _all_nodes(execution.optimizedPlan()):
         if str(node.nodeName()).startswith("LogicalRelation") and not node.isStreaming():
             place = node.relation().location()
             if str(place.getClass().getSimpleName()) == "PreparedDeltaFileIndex":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -238,6 +238,14 @@ class TotalsFlow:
             ]
             found[name] = held.select(*columns)
         return found
+
+    def key(self, name: str, told: Sequence[str]) -> tuple[str, ...]:
+        """Columns by which the rows of an input's table are told apart: its key's, or else all that both the table and its log (``told``) have by now."""
+        path = self.folder.pipeline.path(TableId.parse(self.flow.inputs[name].change_log or ""))
+        description = SparkTable(self.session, path).describe()
+        both = [one for one in self._columns[name].names if one in told]
+        key = description.key if description else ()
+        return key if key and {*key} <= {*both} else tuple(both)
 
     def made(self, given: Mapping[str, DataFrame]) -> DataFrame:
         """The function's rows of these tables."""

@@ -161,7 +161,7 @@ def signed(
     came: Mapping[str, DataFrame],
     went: Mapping[str, DataFrame],
 ) -> DataFrame:
-    """In: by input, each table before and after, and the rows that came to it and went from it; tables that have not changed are not among the last two.
+    """In: by input, each table before and after, and the rows that came to it and went from it (of one that only stayed, both); tables that have not changed are not among the last two.
     Out: of each row of the function that came (sign 1) or went (-1), its group and its shares.
     """
     found = []
@@ -242,7 +242,7 @@ def again(rows: DataFrame, groups: DataFrame, shape: Shape) -> DataFrame:
 
 
 def of_groups(rows: DataFrame, groups: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Those rows that belong to one of the groups. NULL is one like others."""
+    """Those rows that belong to one of the groups, or keys, each once. NULL is one like others."""
     return rows.join(groups, _same(rows, groups, by), "left_semi")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegralType, StructType
 
 from ingest.flows import spark_plans, table_versions, totals_query
 from ingest.flows.cut import Cut
@@ -30,6 +32,48 @@ class Kept(ExitStack):
         kept = rows.persist()
         self.callback(kept.unpersist)
         return spark_plans.rows_alone(kept), kept.count()
+
+
+_FEW = 10_000
+"""Keys that are looked at in the driver, for the files that none of them is in; so many more are sent to each task."""
+
+_RANGES = 32
+"""Ranges of keys that a table is asked for: a condition that its files are compared with, one by one."""
+
+
+@dataclass(frozen=True)
+class TouchedKeys:
+    """``keys``: distinct; ``by``: their columns, all of the table's where it has no key; ``within``: a condition that they all meet, by which files of a
+    table are passed over.
+    """
+
+    keys: DataFrame
+    by: tuple[str, ...]
+    within: Column
+
+    @classmethod
+    def of_rows(cls, keys: DataFrame, by: tuple[str, ...], many: int) -> TouchedKeys:
+        """Where the key begins with a whole number, and there are few, ranges of that are asked for."""
+        within, first = F.lit(True), F.col(quoted(by[0]))
+        if many <= _FEW and isinstance(keys.schema[by[0]].dataType, IntegralType):
+            found = [row[0] for row in keys.select(first).distinct().collect()]
+            if None not in found:
+                some = (first.between(*one) for one in ranges(found, _RANGES))
+                within = reduce(Column.__or__, some)
+        return cls(F.broadcast(keys) if many <= 10 * _FEW else keys, by, within)
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """Those rows of a table that have one of the keys."""
+        return totals_query.of_groups(rows.where(self.within), self.keys, self.by)
+
+
+def ranges(numbers: Collection[int], most: int) -> list[tuple[int, int]]:
+    """So many ranges at most that hold all of these numbers, parted where most lies between two of them. Of at least one number."""
+    known = sorted(numbers)
+    gaps = sorted(range(1, len(known)), key=lambda at: known[at - 1] - known[at])[: most - 1]
+    starts = [0, *sorted(gaps)]
+    ends = [*(at - 1 for at in starts[1:]), len(known) - 1]
+    return [(known[a], known[b]) for a, b in zip(starts, ends, strict=True)]
 
 
 class TotalsStep:
@@ -72,10 +116,11 @@ class TotalsStep:
     def changed(self, was: Cut, logs: Mapping[str, DataFrame], *, sums: bool) -> Batch:
         """Groups that the changes have touched. ``logs``: these, by input; ``sums``: by adding to what is held."""
         flow, by = self.flow, self.flow.totals.by
-        after = flow.at(self.now)
-        came = {name: _images(rows, "after") for name, rows in logs.items()}
-        went = {name: _images(rows, "before") for name, rows in logs.items()}
-        signed = totals_query.signed(flow.made, self.shape, flow.at(was), after, came, went)
+        before, after = flow.at(was), flow.at(self.now)
+        keys = {name: one for name, rows in logs.items() if (one := self._keys(name, rows))}
+        came = {name: one.of(after[name]) for name, one in keys.items()}
+        went = {name: one.of(before[name]) for name, one in keys.items()}
+        signed = totals_query.signed(flow.made, self.shape, before, after, came, went)
         once = self.sinks.committer.once
         if sums:
             changes, _ = self.kept.frame(totals_query.changes(signed, self.shape))
@@ -94,6 +139,18 @@ class TotalsStep:
         told, many = self.kept.frame(totals_query.again(flow.made(after), groups, self.shape))
         once(self.table, self.identity, lambda: merge(self.table, by, told), may_do_nothing=True)
         return Batch(told, many, self.number)
+
+    def _keys(self, name: str, log: DataFrame) -> TouchedKeys | None:
+        """Of an input's rows that its log tells of; None where it tells of none. What came and went is then read from the tables as they were
+        before and are now, and not from the log's images: a table may have held another row than ``before`` says, as where a TRUNCATE was not
+        followed, a cascade never reached the log, or a snapshot has brought a row before its INSERT.
+        """
+        columns = log.schema["after"].dataType
+        assert isinstance(columns, StructType)
+        by = self.flow.key(name, columns.names)
+        images = [_images(log, image).select(*map(quoted, by)) for image in ("before", "after")]
+        found, many = self.kept.frame(images[0].unionByName(images[1]).distinct())
+        return TouchedKeys.of_rows(found, by, many) if many else None
 
     def _shown(self) -> DataFrame:
         return self.table.frame().select(*map(quoted, self.shape.columns))

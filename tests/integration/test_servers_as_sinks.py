@@ -382,3 +382,59 @@ def test_a_table_whose_place_is_lost_is_written_anew_and_not_doubled(made, serve
     flow.change(EACH, sinks=sinks, on_change="restart")
     flow.run()
     assert server.sql("SELECT COUNT(*) FROM results.lines") == [(2,)]
+
+
+@pytest.mark.parametrize("edit", ["a comment", "another sink"])
+def test_a_flow_that_is_edited_before_its_first_batch_is_done_empties_no_table(made, server, edit):
+    """What stands there is somebody else's: no generation of the flow has written it."""
+    server.sql("INSERT INTO results.counts VALUES ('mine', 7, NULL)")
+    flow = made(COUNTED, mode="update", sinks=[RESULTS])
+    flow.put(words((at(1), "cat")))
+    with (
+        patch.object(flow_query, "reached", dying("flow_started", times=9)),
+        pytest.raises(IngestError),
+    ):
+        flow.run()
+    if edit == "a comment":
+        flow.change(f"{COUNTED} -- as of today", mode="update", sinks=[RESULTS])
+    else:
+        more = {"delta": "out", "keys": ["word"]}
+        flow.change(COUNTED, mode="update", sinks=[RESULTS, more])
+    flow.run()
+    assert counts(server) == {"mine": 7, "cat": 1}
+
+
+def test_a_sink_that_is_taken_out_and_put_back_gets_what_comes_from_then_on(made, server):
+    both = [RESULTS, {"delta": "out", "keys": ["word"]}]
+    flow = made(COUNTED, mode="update", sinks=both)
+    for sinks, word in ((both, "cat"), (both[1:], "dog"), (both, "owl")):
+        flow.change(COUNTED, mode="update", sinks=sinks)
+        flow.put(words((at(1), word)))
+        with patch.object(flow_query, "reached", dying("flow_written")):
+            flow.run()
+    assert counts(server) == {"cat": 1, "owl": 1}
+    assert {row["word"]: row["n"] for row in flow.rows()} == {"cat": 1, "dog": 1, "owl": 1}
+
+
+def test_one_that_is_put_back_while_a_batch_comes_again_that_it_has_already_gets_it_once(
+    made, server
+):
+    server.sql("CREATE TABLE results.lines (word VARCHAR(8), at DATETIME(6))")
+    lines = {"mysql": "lines", "connection": "results"}
+    flow = made(EACH, sinks=[lines, {"delta": "out"}])
+    flow.put(words((at(1), "cat")))
+    flow.run()
+    flow.put(words((at(2), "dog")))
+    for sinks in ([lines, {"delta": "out"}], [{"delta": "out"}]):
+        flow.change(EACH, sinks=sinks)
+        with (
+            patch.object(flow_query, "reached", dying("flow_written", times=9)),
+            pytest.raises(IngestError),
+        ):
+            flow.run()
+    flow.change(EACH, sinks=[lines, {"delta": "out"}])
+    flow.run()
+    assert sorted(word for (word,) in server.sql("SELECT word FROM results.lines")) == [
+        "cat",
+        "dog",
+    ]

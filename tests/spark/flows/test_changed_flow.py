@@ -207,3 +207,15 @@ def test_a_column_more_of_the_result_is_one_of_the_table(spark, tmp_path):
     flow.run()
     assert {(row["word"], row["n"]) for row in flow.rows()} == {("cat", None), ("owl", 3)}
     assert flow.rows("more") == [{"word": "owl", "n": 3}], "one that is added gets what comes"
+
+
+def test_a_first_start_that_was_killed_between_its_checkpoint_s_id_and_its_record_is_followed_by_one_that_goes_on(
+    spark, tmp_path
+):
+    flow = OneFlow(spark, tmp_path, EACH)
+    flow.put(words((at(1), "cat")))
+    checkpoint = tmp_path / "lake" / "_ingest" / "flows" / "f" / "checkpoint-1"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "ingest.identity").write_text("of a record that was never written")
+    flow.run()
+    assert [row["word"] for row in flow.rows()] == ["CAT"]
