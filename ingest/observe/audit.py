@@ -9,60 +9,31 @@ the answer is "moving" or "behind", never "equal".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import pymysql
 from pymysql.cursors import Cursor
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka import broker
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.epochs import newest_number
 from ingest.model.gap import Gap
-from ingest.model.manifest import Entry, TableState
-from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.manifest import Entry, Place, TableState
 from ingest.model.topics import TableId, captured
-from ingest.observe import fingerprint, left_tables, only_in_lake
+from ingest.observe import left_tables, only_in_lake
 from ingest.observe.only_in_lake import OnlyInLake
-from ingest.observe.verdict import (
-    MOST_EXAMPLES,
-    BucketSums,
-    Difference,
-    TableResult,
-    Verdict,
-    compare_rows,
-    compared,
-    differing_buckets,
-)
-from ingest.schema.mysql_types import Column, UnknownType, column_type
+from ingest.observe.table_comparison import ComparedTable, Comparison, lake_frame
+from ingest.observe.verdict import TableResult, Verdict, compared
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered
+from ingest.source.epoch_registry import EpochRegistry
 from ingest.targets.target import live_rows
 
-MOST_BUCKETS = 64
-"""So many differing buckets of a table are fetched row by row, a quarter of it; then counting
-stops."""
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class _Table:
-    table: TableId
-    columns: tuple[Column, ...]
-    key: tuple[Column, ...]
-    path: str
-    version: int | None
-    """Version of the lake's table that is compared; None when the lake has none."""
-    live: str
-    """The condition for rows of the lake's table that count."""
-    outlives: bool
-    """True where rows stay in the lake that the source no longer has."""
-    note: str = ""
-    """What a policy has to do with it."""
 
 
 @dataclass
@@ -92,7 +63,12 @@ class Audit:
     def _attempt(self, ledger: Ledger, connector: Connector, deadline: float) -> Verdict:
         # Bucket sums of a large table are minutes in which MySQL says nothing.
         with mysql.connected(self.pipeline.source, read_timeout=None) as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            # Of the session: said of the next transaction alone, it would be gone with the SELECTs before the snapshot.
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute(_PATIENT)
+            # Before the position: what is not there by then was dropped by a statement that the position covers; and a DDL that has come to Kafka since may be
+            # one that the position does not cover.
+            there, told = mysql.base_tables(cursor), self._told()
             before = mysql.reached(cursor)
             cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
             if mysql.reached(cursor) != before:
@@ -102,21 +78,44 @@ class Audit:
             if entry is None:
                 reason = "the lake has not applied everything that MySQL has committed"
                 return Verdict("behind", (), shown, reason)
-            if _beyond(entry, before):
+            if _beyond(entry, before, newest_number(EpochRegistry(self.pipeline).known())):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
             if hidden := [name for name, state in entry.tables.items() if state.hidden]:
                 reason = f"{', '.join(sorted(hidden))}: being taken again, and as before until all its rows are there"
                 return Verdict("behind", (), shown, reason)
-            left = self._only_in_lake(cursor, entry)
-            if waits := self._not_applied(entry, left):
-                return Verdict("behind", (), shown, f"the lake has not applied {waits!r} yet")
-            tables = self._tables(cursor, entry)
-            results = (*self._compare(cursor, tables), *(one.result for one in left))
-        verdict = compared(results, shown)
-        if not verdict.equal and self._moved(before):
-            # A batch that is being applied could look like a difference; look again.
-            return Verdict("moving", results, shown, "MySQL was written to during the audit")
+            left = self._only_in_lake({*there, *mysql.base_tables(cursor)}, entry)
+            if waits := self._waiting(entry, {one.name for one in left if not one.keeps}):
+                return Verdict("behind", (), shown, _not_applied(waits))
+            try:
+                results, undecided = self._compared(cursor, entry, before, told)
+            except pymysql.MySQLError as failure:
+                if failure.args[0] not in _ANOTHER_TABLE_NOW:
+                    raise
+                return Verdict("moving", (), shown, _WRITTEN)
+        verdict = compared((*results, *(one.result for one in left)), shown)
+        differ = {one.name for one in verdict.tables if one.differences}
+        if undecided and not differ:
+            return Verdict("moving", verdict.tables, shown, _WRITTEN)
+        waiting = self._waiting(entry, differ)
+        if differ and waiting.keys() >= differ:
+            return Verdict("behind", verdict.tables, shown, _not_applied(waiting))
         return verdict
+
+    def _compared(
+        self, cursor: Cursor, entry: Entry, before: mysql.Reached, told: int
+    ) -> tuple[list[TableResult], bool]:
+        """Each table's result. One that differs, and may do so as the job has gone on meanwhile, is compared once more, as of the version that ``entry``
+        has published; and whether some differ only behind that.
+        """
+        tables, comparison = self._tables(cursor, entry), Comparison(self.session, cursor)
+        results = {one.name: one for one in comparison.results(tables)}
+        differ = [one for one in tables if results[one.name].differences]
+        again = list[TableResult]()
+        if differ and self._moved(before):
+            doubtful = self._doubtful(differ, entry, told)
+            again = [*comparison.results([_published(one, entry) for one in doubtful])]
+        results |= {one.name: one for one in again}
+        return [*results.values()], any(not one.differences for one in again)
 
     def _caught_up(
         self, ledger: Ledger, connector: Connector, target: mysql.Reached, deadline: float
@@ -137,15 +136,19 @@ class Audit:
     def _covers(self, entry: Entry, connector: Connector, target: mysql.Reached) -> bool:
         if not delivered(connector.offset(), target):
             return False
+        return not self._beyond_applied(entry)
+
+    def _beyond_applied(self, entry: Entry) -> list[Place]:
+        """Partitions that hold more than the batch and those before it have applied."""
         ends = broker.end_offsets(self.pipeline, broker.data_topics(self.pipeline))
         applied = {place: end for place, (_, end) in entry.offsets.items()}
-        return all(applied.get(place, 0) >= end for place, end in ends.items())
+        return [place for place, end in ends.items() if applied.get(place, 0) < end]
 
     def _moved(self, before: mysql.Reached) -> bool:
         with mysql.connected(self.pipeline.source) as cursor:
             return mysql.reached(cursor) != before
 
-    def _tables(self, cursor: Cursor, entry: Entry) -> list[_Table]:
+    def _tables(self, cursor: Cursor, entry: Entry) -> list[ComparedTable]:
         found = []
         for table in captured(mysql.base_tables(cursor), self.pipeline.source.tables):
             state = entry.tables.get(str(table))
@@ -160,12 +163,12 @@ class Audit:
             note = _note(state, [gap for gap in entry.gaps if gap.table == str(table)])
             live = live_rows(description.target) if description else "true"
             outlives = self.pipeline.target(table, keyed=bool(names)).outlives
-            found.append(_Table(table, columns, key, path, version, live, outlives, note))
+            found.append(ComparedTable(table, columns, key, path, version, live, outlives, note))
         return found
 
-    def _only_in_lake(self, cursor: Cursor, entry: Entry) -> list[OnlyInLake]:
-        """Tables of the manifest that the source does not capture and that still have rows."""
-        patterns, there = self.pipeline.source.tables, mysql.base_tables(cursor)
+    def _only_in_lake(self, there: Collection[TableId], entry: Entry) -> list[OnlyInLake]:
+        """Tables of the manifest that the source does not capture and that still have rows. ``there``: those that MySQL has."""
+        patterns = self.pipeline.source.tables
         found = []
         for name, why in only_in_lake.not_captured(entry.tables, patterns, there).items():
             state, table = entry.tables[name], TableId.parse(name)
@@ -174,128 +177,60 @@ class Audit:
                 continue
             outlives = self.pipeline.target(table, keyed=not held.multiset).outlives
             live = live_rows(held.target)
-            frame = self._lake_frame(
-                _Table(table, (), (), state.path, held.version, live, outlives)
+            frame = lake_frame(
+                self.session,
+                ComparedTable(table, (), (), state.path, held.version, live, outlives),
             )
             rules = self.pipeline.rules(table)
             one = only_in_lake.judged(name, why, frame.count(), state, rules, outlives=outlives)
             found += [one] if one else []
         return found
 
-    def _not_applied(self, entry: Entry, left: list[OnlyInLake]) -> str:
-        """A statement by which rows of such a table may still go, once the job applies it; empty for none."""
-        names = [one.name for one in left if not one.keeps]
-        if not names:
-            return ""
-        told = left_tables.told(self.pipeline)
-        waiting = left_tables.not_applied(self.pipeline, entry.tables, told)
-        return next((waiting[name] for name in names if name in waiting), "")[:60]
-
-    def _compare(self, cursor: Cursor, tables: list[_Table]) -> Iterable[TableResult]:
-        lake = self._lake_sums([table for table in tables if not _unread(table)])
-        for table in tables:
-            if why := _unread(table):
-                rows = _count(cursor, table)
-                # Not looked at is not equal, however many rows there are.
-                yield TableResult(str(table.table), rows, 0, max(rows, 1), at_least=True, note=why)
-                continue
-            source_sums = _source_sums(cursor, table)
-            yield self._result(cursor, table, source_sums, lake.get(str(table.table), {}))
-
-    def _result(
-        self, cursor: Cursor, table: _Table, source: BucketSums, lake: BucketSums
-    ) -> TableResult:
-        buckets = differing_buckets(source, lake)
-        differences: list[Difference] = []
-        kept: list[Difference] = []
-        # Compared whole where rows outlive the source: wherever that was purged, buckets differ.
-        most = len(buckets) if table.outlives else MOST_BUCKETS
-        if buckets:
-            fetched = buckets[:most]
-            differences = compare_rows(
-                _source_rows(cursor, table, fetched), self._lake_rows(table, fetched)
-            )
-        if table.outlives:
-            kept = [one for one in differences if one.found == "only in the lake"]
-            differences = [one for one in differences if one.found != "only in the lake"]
-        return TableResult(
-            name=str(table.table),
-            source_rows=sum(rows for rows, _, _ in source.values()),
-            lake_rows=sum(rows for rows, _, _ in lake.values()),
-            differences=len(differences),
-            examples=tuple(differences[:MOST_EXAMPLES]),
-            at_least=len(buckets) > most,
-            kept=len(kept),
-            note=table.note,
-        )
-
-    def _lake_sums(self, tables: list[_Table]) -> dict[str, BucketSums]:
-        """Bucket sums of all lake tables, in one Spark job."""
-        parts = [self._lake_part(table) for table in tables if table.version is not None]
-        if not parts:
+    def _waiting(self, entry: Entry, names: Collection[str]) -> dict[str, str]:
+        """Those of these tables of which the job is still to apply a statement, with that. Of one that stands still it never does by itself."""
+        states = {name: state for name, state in entry.tables.items() if not state.stopped}
+        if not set(names) & set(states):
             return {}
-        found: dict[str, dict[int, tuple[int, int, int]]] = {}
-        for row in reduce(DataFrame.unionAll, parts).collect():
-            found.setdefault(row.name, {})[row.bucket] = (row.rows, int(row.first), int(row.second))
-        return dict(found)
+        waiting = left_tables.not_applied(self.pipeline, states, left_tables.told(self.pipeline))
+        return {name: waiting[name] for name in sorted(names) if name in waiting}
 
-    def _lake_part(self, table: _Table) -> DataFrame:
-        first, second = fingerprint.spark_halves(fingerprint.spark_row(table.columns))
-        return (
-            self._lake_frame(table)
-            .select(
-                fingerprint.spark_bucket(table.key).alias("bucket"),
-                first.alias("first"),
-                second.alias("second"),
-            )
-            .groupBy(F.lit(str(table.table)).alias("name"), "bucket")
-            .agg(
-                F.count("*").alias("rows"),
-                F.sum("first").alias("first"),
-                F.sum("second").alias("second"),
-            )
+    def _told(self) -> int:
+        """Where the topic ends by which DDL comes."""
+        return broker.end_offsets(self.pipeline, [self.pipeline.name]).get(
+            (self.pipeline.name, 0), 0
         )
 
-    def _lake_frame(self, table: _Table) -> DataFrame:
-        """The rows that count of the table at its version; a column that the lake lacks reads as text no value has."""
-        frame = (
-            self.session.read.format("delta").option("versionAsOf", table.version).load(table.path)
-        ).filter(table.live)
-        present = set(frame.columns) - {RESERVED_COLUMN}
-        for column in table.columns:
-            if column.name not in present:
-                missing = F.lit(None).cast(column_type(column).delta)
-                frame = frame.withColumn(column.name, missing)
-        return frame
-
-    def _lake_rows(self, table: _Table, buckets: list[int]) -> list[tuple[str, str]]:
-        if table.version is None:
-            return []
-        key = [fingerprint.spark_text(column) for column in table.key]
-        digest = fingerprint.spark_digest(fingerprint.spark_row(table.columns))
-        rows = (
-            self._lake_frame(table)
-            .filter(fingerprint.spark_bucket(table.key).isin(buckets))
-            .select(F.array(*key).alias("key"), digest.alias("digest"))
-            .collect()
-        )
-        return [(_shown_key(table.key, row.key), row.digest) for row in rows]
+    def _doubtful(
+        self, differ: Sequence[ComparedTable], entry: Entry, told: int
+    ) -> list[ComparedTable]:
+        """Of tables that differ those that may do so as the job has gone on behind ``entry``: something of theirs has come to Kafka
+        since, or a DDL. ``told``: as :meth:`_told` said before.
+        """
+        if self._told() > told:
+            return list(differ)
+        waiting = {topic for topic, _ in self._beyond_applied(entry)}
+        return [one for one in differ if self.pipeline.topic(one.table) in waiting]
 
 
-def _unread(table: _Table) -> str:
-    """Why a table cannot be compared, as it is set aside (``set_aside``); empty where it can."""
-    for column in table.columns:
-        try:
-            column_type(column)
-        except UnknownType as unknown:
-            return f"set aside: {unknown}"
-    return ""
+_PATIENT = "SET SESSION max_execution_time = 0, wait_timeout = 28800, net_write_timeout = 3600"
+"""What a server says for all sessions would end an audit in its middle: a SELECT takes minutes, and so does Spark between two of them. MySQL's own
+defaults, but for the last (60 s).
+"""
+
+_ANOTHER_TABLE_NOW = (1412, 1146)
+"""A DDL has come behind the snapshot, which cannot read the table any more."""
+
+_WRITTEN = "MySQL was written to during the audit"
 
 
-def _count(cursor: Cursor, table: _Table) -> int:
-    cursor.execute(f"SELECT COUNT(*) FROM {_qualified(table.table)}")
-    row = cursor.fetchone()
-    return int(row[0]) if row else 0
+def _not_applied(waiting: Mapping[str, str]) -> str:
+    return f"the lake has not applied {next(iter(waiting.values()))[:60]!r} yet"
+
+
+def _published(table: ComparedTable, entry: Entry) -> ComparedTable:
+    """At the version that the batch has named by which the lake has caught up, and nothing behind it."""
+    state = entry.tables.get(table.name)
+    return replace(table, version=state.version if state else None)
 
 
 def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
@@ -311,41 +246,13 @@ def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
     return "; ".join(notes)
 
 
-def _beyond(entry: Entry, target: mysql.Reached) -> bool:
-    """True when the lake holds a change that MySQL's snapshot does not.
+def _beyond(entry: Entry, target: mysql.Reached, epoch: int) -> bool:
+    """True when the lake holds a change that MySQL's snapshot does not. ``epoch``: of the log that is written now.
 
     Debezium's snapshot rows carry the log's end itself; a streamed row event never starts there,
-    since its transaction's GTID event does. So "beyond" is strict.
+    since its transaction's GTID event does. So "beyond" is strict. A place in an earlier log says nothing of this one's.
     """
     position = entry.position
-    return position is not None and (position.file, position.pos) > (target.file, target.pos)
-
-
-def _source_sums(cursor: Cursor, table: _Table) -> BucketSums:
-    first, second = fingerprint.mysql_halves("r")
-    cursor.execute(
-        f"SELECT b, COUNT(*), SUM({first}), SUM({second}) FROM "
-        f"(SELECT {fingerprint.mysql_bucket(table.key)} AS b, "
-        f"{fingerprint.mysql_row(table.columns)} AS r FROM {_qualified(table.table)}) AS q "
-        "GROUP BY b"
-    )
-    return {int(b): (int(n), int(one), int(two)) for b, n, one, two in cursor.fetchall()}
-
-
-def _source_rows(cursor: Cursor, table: _Table, buckets: list[int]) -> list[tuple[str, str]]:
-    key = ", ".join(fingerprint.mysql_text(column) for column in table.key)
-    listed = ", ".join(str(bucket) for bucket in buckets)
-    cursor.execute(
-        f"SELECT {fingerprint.mysql_digest(fingerprint.mysql_row(table.columns))}, {key} "
-        f"FROM {_qualified(table.table)} WHERE {fingerprint.mysql_bucket(table.key)} IN ({listed})"
-    )
-    return [(_shown_key(table.key, row[1:]), str(row[0])) for row in cursor.fetchall()]
-
-
-def _qualified(table: TableId) -> str:
-    return f"{quoted(table.database)}.{quoted(table.name)}"
-
-
-def _shown_key(key: tuple[Column, ...], values: Iterable[Any]) -> str:
-    pairs = zip(key, values, strict=True)
-    return ", ".join(f"{c.name}={'NULL' if v is None else v}" for c, v in pairs)
+    if position is None or position.epoch < epoch:
+        return False
+    return (position.file, position.pos) > (target.file, target.pos)

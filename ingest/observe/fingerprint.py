@@ -83,6 +83,11 @@ def mysql_absent(column: Column) -> str:
     return f"{name} IS NULL"
 
 
+def mysql_shown(column: Column) -> str:
+    """SQL for a column's canonical text as it is compared with the lake's: NULL where the lake has NULL."""
+    return f"IF({mysql_absent(column)}, NULL, {mysql_text(column)})"
+
+
 def mysql_row(columns: Sequence[Column]) -> str:
     """SQL for the text of a whole row: length-prefixed, NULL distinct from everything."""
     parts = [

@@ -18,7 +18,7 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.definition_differences import Told
 from ingest.schema.mysql_types import Column
 from ingest.schema.snapshot_select import OwnSelect
-from ingest.source import mysql_certificates, mysql_grants
+from ingest.source import mysql_certificates, mysql_grants, mysql_settings
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -98,7 +98,7 @@ class ServerFacts:
 
     version: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of those in ``_VARIABLES`` the ones that it has, by name."""
+    """Of those in ``mysql_settings.NAMES`` the ones that it has, by name."""
     grants: frozenset[str] = frozenset()
     """Of the whole server (``mysql_grants``)."""
     tables: tuple[TableId, ...] = ()
@@ -107,16 +107,6 @@ class ServerFacts:
     def gtid_mode(self) -> str:
         """ON, OFF, or between the two; OFF where a server does not say."""
         return self.variables.get("gtid_mode", "OFF")
-
-
-_VARIABLES = (
-    "log_bin",
-    "binlog_format",
-    "binlog_row_image",
-    "binlog_row_value_options",
-    "binlog_transaction_compression",
-    "gtid_mode",
-)
 
 
 def server_facts(source: Source) -> ServerFacts:
@@ -128,7 +118,7 @@ def server_facts(source: Source) -> ServerFacts:
         version = str(row[0])
         if why_unknown(version):
             return ServerFacts(version)
-        names = ", ".join(map(repr, _VARIABLES))
+        names = ", ".join(map(repr, mysql_settings.NAMES))
         cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
         variables = {str(name): str(value) for name, value in cursor.fetchall()}
         cursor.execute("SHOW GRANTS")
@@ -180,7 +170,7 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
             remedy="point `source.mysql` at a MySQL of version 8.0 or later.",
         )
     server = f"MySQL at {source.host}:{source.port}"
-    _refuse_binlog(server, facts.variables)
+    mysql_settings.refuse_unfit(server, facts.variables)
     mysql_grants.refuse_lacking(source.user, server, facts.grants)
     tables = captured(facts.tables, source.tables)
     if not tables:
@@ -193,36 +183,6 @@ def refuse_unfit(source: Source, facts: ServerFacts) -> list[TableId]:
             "without it MySQL hides them.",
         )
     return tables
-
-
-def _refuse_binlog(server: str, variables: Mapping[str, str]) -> None:
-    """Raise for a binlog that does not hold every change whole and at a place of its own."""
-    whole = "Its binlog would not hold every change whole; nothing was started."
-    ordered = (
-        "All changes of a transaction would arrive with one place in the log, which could not tell their order; "
-        "nothing was started."
-    )
-    wanted = {
-        "log_bin": ("ON", whole, "start mysqld with `log_bin=binlog`"),
-        "binlog_format": ("ROW", whole, "SET PERSIST binlog_format = ROW"),
-        "binlog_row_image": ("FULL", whole, "SET PERSIST binlog_row_image = FULL"),
-        "binlog_row_value_options": ("", whole, "SET PERSIST binlog_row_value_options = ''"),
-        "binlog_transaction_compression": (
-            "OFF",
-            ordered,
-            "SET PERSIST binlog_transaction_compression = OFF",
-        ),
-    }
-    for name, (value, means, remedy) in wanted.items():
-        # Without the last two a server writes as if they were off.
-        found = variables.get(name, value if value in ("", "OFF") else "no value")
-        if found.upper() != value:
-            raise IngestError(
-                "E-MYSQL-BINLOG",
-                f"{server} runs with {name}={found}" + (f", not {value}." if value else "."),
-                means=means,
-                remedy=f"{remedy}; sessions that were open before keep the old value.",
-            )
 
 
 def refuse_unreadable(source: Source, tables: list[TableId]) -> None:
@@ -310,9 +270,10 @@ def columns(cursor: Cursor, table: TableId) -> tuple[Column, ...]:
 
 def _column(name: str, base: str, full: str, nullable: str, charset: str | None) -> Column:
     numbers = re.match(r"\w+\((\d+)(?:,(\d+))?\)", full)
+    labels = base.lower() in ("enum", "set")  # of which one may be called so
     return Column(
         name=name,
-        type_name=base.upper() + (" UNSIGNED" if "unsigned" in full else ""),
+        type_name=base.upper() + (" UNSIGNED" if "unsigned" in full and not labels else ""),
         length=int(numbers.group(1)) if numbers else None,
         scale=int(numbers.group(2)) if numbers and numbers.group(2) else None,
         optional=nullable == "YES",

@@ -1,10 +1,18 @@
 """The audit is worth something only because it can fail."""
 
 import json
+import threading
+from contextlib import contextmanager
 
 from delta.tables import DeltaTable
 
+from ingest.config import pipeline_file
+from ingest.demo.job import Job
 from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.topics import TableId
+from ingest.observe import table_comparison
+from ingest.observe.table_comparison import ComparedTable, Comparison
+from ingest.source import mysql as source_mysql
 
 
 def test_a_snapshot_over_many_batches_is_equal_and_every_tampering_is_named(cli, mysql, spark):
@@ -12,6 +20,8 @@ def test_a_snapshot_over_many_batches_is_equal_and_every_tampering_is_named(cli,
     mysql.sql(
         "CREATE TABLE bank.accounts (id INT PRIMARY KEY, owner VARCHAR(40), balance DECIMAL(12,2))",
         "CREATE TABLE bank.log (who VARCHAR(20), what INT)",
+        "CREATE TABLE bank.papers (id INT PRIMARY KEY, kind ENUM('signed','unsigned'), how SET('unsigned','x'))",
+        "INSERT INTO bank.papers VALUES (1, 'unsigned', 'x,unsigned'), (2, 'signed', '')",
         "SET SESSION cte_max_recursion_depth = 10000",
         "INSERT INTO bank.accounts WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 "
         "FROM n WHERE i < 4000) SELECT i, CONCAT('o', i), i / 4 FROM n",
@@ -27,7 +37,7 @@ def test_a_snapshot_over_many_batches_is_equal_and_every_tampering_is_named(cli,
     lake = cli.folder / "lake" / "bank"
     batches = Ledger(str(lake)).entries(100)
     assert len(batches) >= 5
-    assert sum(batch.changes for batch in batches) == 4003
+    assert sum(batch.changes for batch in batches) == 4005
     equal, verdict = cli.audit(file)
     assert equal, verdict
 
@@ -59,3 +69,110 @@ def test_a_snapshot_over_many_batches_is_equal_and_every_tampering_is_named(cli,
         ("bank.accounts", "id=20", "differs"),
         ("bank.log", "who=a, what=1", "missing in the lake"),
     }
+
+
+@contextmanager
+def busy(mysql, statement, every):
+    """A server on which somebody commits every so many seconds: there is a moment between two commits, and none is as long as an audit."""
+    stop = threading.Event()
+
+    def write():
+        with mysql.connect() as connection, connection.cursor() as cursor:
+            while not stop.wait(every):
+                cursor.execute(statement)
+                connection.commit()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_what_differs_is_different_also_on_a_server_that_is_written_to_all_the_time(
+    cli, mysql, spark
+):
+    """Elsewhere, and in another table that is captured."""
+    mysql.database("busy")
+    mysql.database("beside")
+    mysql.sql(
+        "CREATE TABLE busy.quiet (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE busy.beats (id INT PRIMARY KEY AUTO_INCREMENT)",
+        "CREATE TABLE busy.bag (d DATE, v INT)",
+        "CREATE TABLE beside.t (id INT PRIMARY KEY AUTO_INCREMENT)",
+        "INSERT INTO busy.quiet VALUES (1, 1), (2, 2)",
+        "SET SESSION sql_mode = ''",
+        "INSERT INTO busy.bag VALUES ('0000-00-00', 1), ('2024-05-00', 1), ('2024-05-01', 1)",
+    )
+    file = cli.init("busy", "busy.*")
+    assert (done := cli.once(file)).returncode == 0, done.stderr
+    mysql.sql("SET sql_log_bin = 0", "UPDATE busy.quiet SET v = 3 WHERE id = 2")
+    DeltaTable.forPath(spark, str(cli.folder / "lake" / "busy" / "busy" / "bag")).update(
+        "d = '2024-05-01'", {"v": "2"}
+    )
+    wanted = {
+        ("busy.quiet", "id=2", "differs"),
+        ("busy.bag", "d=2024-05-01, v=1", "missing in the lake"),
+        ("busy.bag", "d=2024-05-01, v=2", "only in the lake"),
+    }
+
+    def named(seconds):
+        done = cli("audit", str(file), "--json", "--wait", str(seconds))
+        verdict = json.loads(done.stdout)
+        assert done.returncode == 1, verdict
+        return {
+            (table["name"], example["key"], example["found"])
+            for table in verdict["tables"]
+            for example in table["examples"]
+        }
+
+    with busy(mysql, "INSERT INTO beside.t VALUES ()", 0.5):
+        assert named(60) == wanted
+    # A row of MySQL's that the log does not have is told also where another table is written to; so is the lake's where nobody writes to that one.
+    job = Job.start(file, cli.folder / "job.log", env={"INGEST_HOME": str(cli.stack.home)})
+    try:
+        with busy(mysql, "INSERT INTO busy.beats VALUES ()", 4):
+            assert named(120) == wanted
+    finally:
+        job.kill()
+
+
+def test_a_ddl_that_is_not_applied_yet_is_no_difference(cli, mysql):
+    mysql.database("late")
+    mysql.sql("CREATE TABLE late.t (id INT PRIMARY KEY)", "INSERT INTO late.t VALUES (1)")
+    file = cli.init("late", "late.*")
+    assert (done := cli.once(file)).returncode == 0, done.stderr
+    mysql.sql("ALTER TABLE late.t ADD c INT NOT NULL DEFAULT 5")
+    done = cli("audit", str(file), "--json", "--wait", "20")
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["outcome"]) == (3, "behind"), verdict
+    assert "has not applied 'ALTER TABLE" in verdict["reason"]
+    done = cli.once(file)
+    assert done.returncode == 0, done.stderr
+    equal, verdict = cli.audit(file)
+    assert equal, verdict
+
+
+def test_a_row_that_mysql_cannot_hash_is_not_passed_over(cli, mysql, spark):
+    mysql.database("large")
+    mysql.sql(
+        "CREATE TABLE large.t (id INT PRIMARY KEY, b LONGBLOB)",
+        "CREATE TABLE large.bag (b LONGBLOB)",
+        "INSERT INTO large.t SELECT 1, REPEAT('x', 9000000)",
+        "INSERT INTO large.t SELECT id + 1, 'small' FROM large.t",
+        "INSERT INTO large.bag SELECT b FROM large.t",
+        "SET GLOBAL max_allowed_packet = 16777216",
+    )
+    try:
+        file = cli.init("large", "large.*")
+        with source_mysql.connected(pipeline_file.load(file).source) as cursor:
+            for name in ("t", "bag"):
+                columns = source_mysql.columns(cursor, TableId("large", name))
+                key = columns[:1]
+                table = ComparedTable(TableId("large", name), columns, key, "", None, "true", False)
+                (found,) = Comparison(spark, cursor).results([table])
+                assert (found.differences, found.note) == (2, table_comparison.TOO_LARGE)
+    finally:
+        mysql.sql("SET GLOBAL max_allowed_packet = 67108864")

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from ingest.batch import row_fates
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.model.errors import IngestError
-from ingest.observe.audit import Audit, _Table
+from ingest.observe.table_comparison import ComparedTable, Comparison
 from ingest.schema.mysql_types import Column
 from ingest.targets.target import live_rows
 from ingest.testing.frames import assert_rows
@@ -193,13 +193,15 @@ def test_the_audit_compares_live_rows(opened):
     path = str(lake.path / "d" / "orders")
     held = SparkTable(lake.session, path).describe()
     columns = tuple(map(Column.from_json, orders.columns.values()))
-    audit = Audit(lake.pipeline, lake.session, print)
+    comparison = Comparison(lake.session, None)
 
     def counted(live):
-        given = _Table(orders.name, columns, columns[:1], path, held.version, live, outlives=False)
-        buckets = audit._lake_sums([given])["d.orders"]
+        given = ComparedTable(
+            orders.name, columns, columns[:1], path, held.version, live, outlives=False
+        )
+        buckets = comparison._lake_sums([given])["d.orders"]
         return sum(rows for rows, _, _ in buckets.values()), len(
-            audit._lake_rows(given, [*buckets])
+            comparison._lake_rows(given, [*buckets])
         )
 
     assert counted(live_rows(held.target)) == (2, 2)

@@ -1,12 +1,16 @@
-"""The audit of a table that is set aside: nothing of it can be compared, and it is said why."""
+"""What of a table cannot be compared is said, with why; and when the lake is beyond what it is compared with."""
 
 import pytest
 
+from ingest.model.gtid import GtidSet
+from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.observe.audit import Audit, _Table
+from ingest.observe.audit import _beyond
+from ingest.observe.table_comparison import ComparedTable, Comparison
 from ingest.observe.verdict import compared
 from ingest.schema.mysql_types import Column
-from ingest.testing.lake import pipeline_at
+from ingest.source.mysql import Reached
+from tests.support.sound_start import entry
 
 COLUMNS = (
     Column("id", "INT", None, None, optional=False),
@@ -31,9 +35,26 @@ class Counting:
 def test_a_table_with_a_vector_is_named_with_why_and_is_different_however_many_rows_it_has(
     tmp_path, rows
 ):
-    table = _Table(TableId("d", "t"), COLUMNS, COLUMNS[:1], str(tmp_path), None, "true", False)
-    audit = Audit(pipeline_at(tmp_path), None, print)
-    (found,) = audit._compare(Counting(rows), [table])
+    table = ComparedTable(
+        TableId("d", "t"), COLUMNS, COLUMNS[:1], str(tmp_path), None, "true", False
+    )
+    (found,) = Comparison(None, Counting(rows)).results([table])
     assert (found.name, found.source_rows) == ("d.t", rows)
     assert found.note == "set aside: column 'e' has the type VECTOR"
     assert compared((found,), "").outcome == "different"
+
+
+@pytest.mark.parametrize(
+    ("at", "epoch", "beyond"),
+    [
+        (Position(0, 7, 100), 0, False),
+        (Position(0, 7, 101), 0, True),
+        # Another server's log counts its files as it likes.
+        (Position(0, 120, 4), 1, False),
+        (Position(1, 8, 4), 1, True),
+        (None, 0, False),
+    ],
+)
+def test_a_place_in_an_earlier_log_is_not_beyond_one_of_this_one(at, epoch, beyond):
+    target = Reached(7, 100, GtidSet())
+    assert _beyond(entry(position=at), target, epoch) is beyond

@@ -124,6 +124,13 @@ def test_a_binlog_that_does_not_fit_is_refused_by_the_variable_s_name(variable, 
     assert "sessions that were open before" in refused.value.remedy
 
 
+def test_a_server_that_pads_what_it_answers_is_refused():
+    with pytest.raises(IngestError, match="PAD_CHAR_TO_FULL_LENGTH") as refused:
+        mysql.refuse_unfit(SOURCE, facts(sql_mode="STRICT_TRANS_TABLES,PAD_CHAR_TO_FULL_LENGTH"))
+    assert refused.value.code == "E-MYSQL-PADS"
+    assert mysql.refuse_unfit(SOURCE, facts(sql_mode="STRICT_TRANS_TABLES"))
+
+
 class Answers(SimpleNamespace):
     """A cursor that answers each statement by what is in it; what is an exception is raised."""
 
@@ -228,3 +235,16 @@ def test_labels_are_what_the_information_schema_quotes(full, labels):
     answers = {"STATISTICS": [], "COLUMNS": [row]}
     told = mysql.told(Answers(answers=answers), [TABLE])[TABLE]
     assert [unquoted(one) for one in told.columns[0].labels] == labels
+
+
+@pytest.mark.parametrize(
+    ("base", "full", "kind"),
+    [
+        ("enum", "enum('signed','unsigned')", "ENUM"),
+        ("set", "set('unsigned')", "SET"),
+        ("int", "int unsigned", "INT UNSIGNED"),
+        ("decimal", "decimal(9,2) unsigned zerofill", "DECIMAL UNSIGNED"),
+    ],
+)
+def test_a_label_is_no_part_of_a_type_s_name(base, full, kind):
+    assert mysql._column("c", base, full, "YES", None).type_name == kind
