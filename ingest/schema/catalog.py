@@ -15,10 +15,12 @@ from typing import Any
 from ingest.model.position import Position, file_number
 from ingest.model.topics import TableId
 from ingest.schema.ddl import (
+    REPLACED,
     Unlogged,
     column_changes,
     computing,
     dropped_database,
+    is_conditional,
     renamed_tables,
     unlogged,
 )
@@ -49,6 +51,8 @@ class SchemaVersion:
     no change brings them."""
     unlogged: str = ""
     """By what the statement made rows come or go of which the binlog has no event (``ddl.unlogged``); empty for none."""
+    replaces: bool = False
+    """Another table had the name before, and nobody has told how that one went."""
     computes: frozenset[tuple[str, str]] = frozenset()
     """Its generated columns, each with each word of its expression, in lower case, as far as statements have told them."""
     left_out: frozenset[str] = frozenset()
@@ -73,12 +77,15 @@ class Catalog:
     """All versions of all tables seen so far. Fed in topic order, asked by position."""
 
     versions: dict[TableId, list[SchemaVersion]] = field(default_factory=dict)
+    _being_read: set[TableId] = field(default_factory=set, compare=False)
+    """Tables of which a snapshot has written its own DROP record, and not its CREATE yet."""
 
     def add(self, record: Mapping[str, Any], epoch: int, offset: int = 0) -> list[SchemaVersion]:
         """Take one schema-change record in; returns the versions it brought.
 
         The snapshot's own DROP records are not facts about the source (Debezium writes them before
-        each CREATE) and are left out. Of a table that it leaves out Debezium forgets the columns when its task begins anew:
+        each CREATE) and are left out. A CREATE of a table that is there, and that no snapshot has made, says that another had the name before: it was
+        renamed out of the patterns, of which Debezium tells nothing (``ddl.REPLACED``). Of a table that it leaves out Debezium forgets the columns when its task begins anew:
         given the name of one that it follows, it is told without columns, and its changes are read by those that the name stood
         for before (seen with 3.6.1). Such a version is ``UNKNOWN``. So is one that a table gets without a statement: asked for an
         incremental snapshot of one that it does not know, Debezium takes its columns from what the driver says.
@@ -117,10 +124,10 @@ class Catalog:
             self.versions[other].append(left)
             brought.append(left)
         for change in record.get("tableChanges") or []:
+            table, named = change.get("table") or {}, _table_id(change["id"])
             if change["type"] == "DROP" and from_snapshot:
+                self._being_read.add(named)
                 continue
-            table = change.get("table") or {}
-            named = _table_id(change["id"])
             columns = tuple(Column.from_json(column) for column in table.get("columns", ()))
             key = _key(table.get("primaryKeyColumnNames", ()), columns)
             before = next(iter(self.versions.get(named, ())[-1:]), None)
@@ -132,6 +139,9 @@ class Catalog:
                 # Debezium has altered columns that are not the table's.
                 brought.append(unknown(named, key, before.moved_from))
                 continue
+            made = change["type"] == "CREATE"
+            replaced = made and not from_snapshot and self._replaces(named, position, statement)
+            self._being_read -= {named} if made else set()
             version = SchemaVersion(
                 table=named,
                 position=position,
@@ -142,7 +152,8 @@ class Catalog:
                 offset=offset,
                 from_snapshot=from_snapshot,
                 moved_from=moved_from.get(named),
-                unlogged=rows.what if rows else "",
+                unlogged=rows.what if rows else REPLACED if replaced else "",
+                replaces=replaced,
                 computes=self._computing(moved_from.get(named, named), position, statement, columns)
                 if change["type"] == "ALTER"
                 else computing(statement),
@@ -156,6 +167,13 @@ class Catalog:
         for new in sorted(moved_from.keys() & self.versions.keys() - told):
             brought.append(unknown(new, self.versions[new][-1].key, moved_from[new]))
         return brought
+
+    def _replaces(self, table: TableId, at: Position, statement: str) -> bool:
+        """Whether a CREATE is a statement's, of a name that another table had. With IF NOT EXISTS it may have done nothing."""
+        before = next(iter(self.versions.get(table, ())[-1:]), None)
+        if before is None or not before.columns or before.position == at:
+            return False
+        return table not in self._being_read and not is_conditional(statement)
 
     def _computing(
         self, table: TableId, at: Position, statement: str, columns: Sequence[Column]
@@ -250,8 +268,8 @@ class Catalog:
 
     def was_read_anew(self, version: SchemaVersion) -> bool:
         """True when Debezium has it from SHOW CREATE TABLE, as a snapshot does, and not from its own reading of
-        a statement. A blocking snapshot's records call themselves streamed; but its CREATE makes a table that is
-        there, or stands where a DROP does, as no statement of MySQL's log can.
+        a statement. A blocking snapshot's records call themselves streamed; but its CREATE stands where a DROP does, as no statement
+        of MySQL's log can.
         """
         if version.from_snapshot:
             return True
@@ -260,7 +278,7 @@ class Catalog:
         there = any(
             v.columns or v.kind == UNKNOWN or v.position == version.position for v in before
         )
-        return version.kind == "CREATE" and there
+        return version.kind == "CREATE" and there and not version.replaces
 
     def current(self) -> list[SchemaVersion]:
         """The newest version of every table that has not been dropped."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from itertools import dropwhile, islice
 
 from ingest.model.topics import TableId
 
+# Blanks are ASCII's, and every letter or sign beyond it may stand in a name without quotes (a vowel sign, a no-break space, €).
 _TOKEN = re.compile(
     r"""(?xs)
     (?P<version> /\*!(?:[0-7]\d{4}|80\d{3}|0\d{5})?(?!\d) )
-  | (?P<skip> \s+ | /\*.*?\*/ | \*/ | \#[^\n]* | --(?=\s|$)[^\n]* )
+  | (?P<skip> [\x20\t\n\v\f\r]+ | /\*.*?\*/ | \*/ | \#[^\n]* | --(?=\s|$)[^\n]* )
   | (?P<name> `(?:[^`]|``)*` )
   | (?P<text> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
-  | (?P<word> [\w$]+ )
+  | (?P<word> [\w$\x80-\uffff]+ )
   | (?P<sign> . )
     """
 )
@@ -289,6 +290,10 @@ EMPTIED = ("DROP PARTITION", "TRUNCATE PARTITION")
 """Such by which rows only go."""
 
 
+REPLACED = "CREATE TABLE of a name that another table had"
+"""What ``SchemaVersion.unlogged`` says where the other one went without a word: what it held may be in the lake still."""
+
+
 def unlogged(statement: str, database: str) -> Unlogged | None:
     """Of a partition that goes, is emptied or exchanged, or of a tablespace that comes. None for every other statement, and
     for DISCARD TABLESPACE: until another one comes MySQL itself can neither read nor change the table.
@@ -306,6 +311,11 @@ def unlogged(statement: str, database: str) -> Unlogged | None:
         if what in EMPTIED or clause[0].says("IMPORT"):
             return Unlogged(what)
     return None
+
+
+def is_conditional(statement: str) -> bool:
+    """Whether it makes something only where it is not there: MySQL's log has it also where it did nothing."""
+    return any(token.says("IF") for token in islice(_tokens(statement), 4))
 
 
 def dropped_database(statement: str) -> str | None:

@@ -78,6 +78,7 @@ def changes(previous: SchemaVersion, version: SchemaVersion) -> list[Change]:
     """What a DDL changes of what the lake holds: an index, a comment or a longer VARCHAR is nothing."""
     if not version.columns:
         return [Change("drop_table")]
+    gone = [Change("drop_table")] if version.replaces else []
     said = ddl.column_changes(version.ddl)
     before = {column.name: column for column in previous.columns}
     origins = {column.name: said.origin(column.name, list(before)) for column in version.columns}
@@ -96,7 +97,7 @@ def changes(previous: SchemaVersion, version: SchemaVersion) -> list[Change]:
     }
     kinds: tuple[Kind, ...] = ("add_column", "drop_column", "rename_column", "change_type")
     listed = [Change(kind, tuple(found[kind])) for kind in kinds if found[kind]]
-    return [*listed, *([Change("change_key")] if key != previous.key else [])]
+    return [*gone, *listed, *([Change("change_key")] if key != previous.key else [])]
 
 
 def governed(
@@ -132,8 +133,11 @@ def _judged(
         ends = not version.columns and version.position not in replaced
         if news and previous is not None and (version.columns or ends):
             acts = {}
+            new = {one.name.lower() for one in version.columns}
+            new -= {one.name.lower() for one in previous.columns}
+            clash = bool(new & {name.lower() for name in kept})
             for change in changes(previous, version):
-                act = _act(change, version, rules, kept)
+                act = _act(change, version, rules, clash=clash)
                 acts[change.kind] = act
                 if act in ("pause", "fail") and barrier is None:
                     barrier = Barrier(version.position, act, version.ddl, str(change))
@@ -142,7 +146,7 @@ def _judged(
                         left |= set(change.columns)
                     if change.kind == "drop_column":
                         kept += [name for name in change.columns if name not in left]
-            if acts.get("drop_table") == "ignore":
+            if acts.get("drop_table") == "ignore" and not version.columns:
                 continue
             renamed = ddl.column_changes(version.ddl).renamed
             now = {column.name.lower(): column.name for column in version.columns}
@@ -151,20 +155,21 @@ def _judged(
         if ends:
             left, kept = set(), []
         stays = version.unlogged in ddl.EMPTIED and "truncate" in rules.ignores
+        stays |= version.unlogged == ddl.REPLACED and "drop_table" in rules.ignores
         moved = "" if stays else version.unlogged
         judged.append(replace(version, left_out=frozenset(left), kept=tuple(kept), unlogged=moved))
         previous = version if version.columns else previous
     return judged, barrier
 
 
-def _act(change: Change, version: SchemaVersion, rules: Rules, kept: Sequence[str]) -> Act:
+def _act(change: Change, version: SchemaVersion, rules: Rules, *, clash: bool) -> Act:
+    """``clash``: a column gets the name of one that the lake has kept."""
     act = rules.of(change.kind, version.position)
     columns = change.kind in ("add_column", "drop_column")
     # Rows without a key are told apart by all of their columns, so none can be left out.
     if columns and act == "ignore" and not version.key:
         return "pause"
-    # Another column under the name of one that the lake has kept.
-    if change.kind == "add_column" and act == "evolve" and set(change.columns) & set(kept):
+    if change.kind in ("add_column", "rename_column") and act == "evolve" and clash:
         return "pause"
     return act
 

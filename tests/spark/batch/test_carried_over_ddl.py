@@ -11,6 +11,7 @@ from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import column_commits
 from ingest.lake.engines.dispatch import Merging
 from ingest.source.resync import Requests
+from ingest.testing.debezium import Record, compact, schema_record
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, pipeline_at
 from ingest.testing.source import Source
@@ -98,6 +99,32 @@ def test_of_rows_that_a_partition_took_with_it_an_open_gap_says_so(opened, monke
     assert gap.is_open
     assert asked == [gap.table] == ["d.t"]
     assert_rows(lake.table(table), table.rows)
+
+
+def test_of_a_name_that_another_table_had_an_open_gap_says_that_its_rows_may_be_there_still(
+    opened, monkeypatch
+):
+    """Renamed out of the patterns a table goes without a word; as in a log that is rotated, another is made under its name."""
+    asked = []
+    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
+    lake, source = opened("driver"), Source()
+    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
+    lake.follow(source)
+    table._rows.clear()
+    columns = list(table.columns.values())
+    made = schema_record(
+        *(table.name, source._next(), columns, table.key), ddl="CREATE TABLE d.t (…)", kind="CREATE",
+        snapshot=False, committed_at=source.now,
+    )  # fmt: skip
+    source.log.append(Record(source.name, compact(made)))
+    table.insert(id=2, v=2)
+    lake.follow(source)
+    (gap,) = lake.batches.newest.gaps
+    assert gap.reason == (
+        "only MySQL knows which rows are there behind CREATE TABLE of a name that another table had"
+    )
+    assert gap.is_open
+    assert asked == ["d.t"]
 
 
 WIDENED = {"INT": "BIGINT", "TINYINT NOT NULL": "INT NOT NULL", "VARCHAR(5)": "VARCHAR(50)"}

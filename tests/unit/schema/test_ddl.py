@@ -27,6 +27,11 @@ T = TableId("d", "t")
         ("ALTER TABLE t ADD v VARCHAR(9) DEFAULT ', RENAME COLUMN a TO b', DROP c", {}, {"c"}),
         ("ALTER TABLE t /* RENAME COLUMN a TO b, */ DROP c -- , DROP d", {}, {"c"}),
         ("ALTER TABLE t ADD v ENUM('a,b', 'it''s') , DROP c", {}, {"c"}),
+        (
+            "ALTER TABLE t RENAME COLUMN preis€ TO ราคา, DROP a\u00a0b",
+            {"preis€": "ราคา"},
+            {"a\u00a0b"},
+        ),
         ("CREATE TABLE t (a INT)", {}, set()),
     ],
 )

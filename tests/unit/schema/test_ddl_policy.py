@@ -10,6 +10,7 @@ from ingest.model.start_facts import Note
 from ingest.model.topics import TableId
 from ingest.schema import ddl_policy, evolution
 from ingest.schema.catalog import Catalog, SchemaVersion
+from ingest.schema.ddl import REPLACED
 from ingest.schema.ddl_policy import Barrier, Change, Rules
 from ingest.schema.mysql_types import Column
 from ingest.schema.pending_ddl import pending
@@ -122,6 +123,11 @@ def test_a_column_that_is_kept_stays_in_the_lake_with_its_values():
     # Another column under that name cannot be told from the one that was kept.
     again = version(30, ID, A, ddl="ALTER TABLE t ADD a INT")
     assert governed(dropped, again, state=kept, drop_column="ignore")[1][T].position == at(30)
+    added = version(25, ID, B, ddl="ALTER TABLE t ADD b INT")
+    for name in ("a", "A"):
+        renamed = version(30, ID, col(name), ddl=f"ALTER TABLE t RENAME COLUMN b TO {name}")
+        _, barriers = governed(dropped, added, renamed, state=kept, drop_column="ignore")
+        assert (barriers[T].position, barriers[T].why) == (at(30), "rename_column 'b'")
 
 
 def test_columns_of_a_table_without_a_key_are_not_left_out():
@@ -131,6 +137,16 @@ def test_columns_of_a_table_without_a_key_are_not_left_out():
         Catalog({T: [first, added]}), {"d.t": STATE}, lambda _: Rules({"add_column": "ignore"})
     )
     assert barriers[T].act == "pause"
+
+
+def test_a_table_that_is_made_under_the_name_of_one_that_went_without_a_word_is_one_that_is_dropped():
+    made = version(30, ID, A, kind="CREATE", replaces=True, unlogged=REPLACED)
+    for act in ("pause", "fail"):
+        _, barriers = governed(made, drop_table=act)
+        assert (barriers[T].act, barriers[T].why) == (act, "drop_table")
+    kept = governed(made, drop_table="ignore")[0].versions[T][-1]
+    assert (kept.unlogged, kept.replaces, kept.columns) == ("", True, made.columns)
+    assert governed(made, truncate="ignore")[0].versions[T][-1].unlogged
 
 
 def test_an_ignored_drop_leaves_the_rows_and_a_swap_of_tables_is_no_drop():

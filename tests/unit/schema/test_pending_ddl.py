@@ -61,8 +61,19 @@ def test_a_version_from_mysql_s_own_text_is_told_from_one_that_debezium_read():
     catalog.add(again, 0, 2)
     assert catalog.was_read_anew(catalog.current()[0])
     # Of the first table of several, Debezium 3.6.1 calls the DROP a snapshot's, and it is left out.
-    catalog.add(record(400, "CREATE", [column("id")]), 0, 3)
+    catalog.add(record(400, "DROP", [], snapshot="true"), 0, 3)
+    catalog.add(record(400, "CREATE", [column("id")]), 0, 4)
     assert catalog.was_read_anew(catalog.current()[0])
+    # Without one it is a statement's: the table of before was renamed away, of which nothing is told.
+    catalog.add(record(450, "CREATE", [column("id")], ddl="CREATE TABLE t (id INT)"), 0, 5)
+    (made,) = catalog.current()
+    assert not catalog.was_read_anew(made)
+    assert (made.replaces, bool(made.unlogged)) == (True, True)
+    # Or it was there, and nothing was made.
+    catalog.add(
+        record(460, "CREATE", [column("id")], ddl="CREATE TABLE IF NOT EXISTS t LIKE u"), 0, 6
+    )
+    assert not catalog.current()[0].replaces
     for pos, kind in ((500, "DROP"), (600, "CREATE")):
         catalog.add(record(pos, kind, [column("id")]), 0, pos)
     assert not catalog.was_read_anew(catalog.current()[0])
