@@ -30,7 +30,7 @@ from ingest.lake.files import durability, object_store
 from ingest.lake.files.lease import Lease, Term
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError
 from ingest.lake.files.storage import files_at
-from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.lake.manifest.manifest_reader import Ledger, newest_term
 from ingest.model.epochs import newest_number
 from ingest.model.errors import IngestError
 from ingest.model.location import within_reach
@@ -89,10 +89,17 @@ class Run:
         try:
             with told(self.log, lake):
                 captured = refuse_unfit(self.pipeline)
+                for pattern, why in self.pipeline.unmatched(captured).items():
+                    self.say(f"tables.{pattern}: {why}; what is said there is of no table")
                 if standby or not within_reach(lake):
                     # A standby has Spark warm before it is needed; a lake in HDFS is reached through Spark.
                     self._start_spark()
-                lease = Lease(files_at(lease_path(lake)), self.say, self._keys.are_old)
+                lease = Lease(
+                    files_at(lease_path(lake)),
+                    self.say,
+                    self._keys.are_old,
+                    written=lambda: newest_term(lake),
+                )
                 try:
                     term = lease.acquire(standby=standby, stop=self._stop)
                     if term is None:

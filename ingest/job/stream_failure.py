@@ -18,6 +18,7 @@ from ingest.batch import spark_failure
 from ingest.batch.parts import StaleCheckpointError
 from ingest.job.spark_session import has_died, is_stopped
 from ingest.job.wall_clock import ClockSetBackError
+from ingest.kafka.topic_identity import TopicMadeAgainError
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files.disk_failure import of_disk
 from ingest.lake.files.lease import LeaseLostError
@@ -183,7 +184,8 @@ def _mended_by_deciding(failure: BaseException) -> Reason | None:
         return None
     if _is_any(failure, "CONCURRENT_STREAM_LOG_UPDATE"):
         return restart_reasons.SHARED_CHECKPOINT
-    if _is_any(failure, "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
+    lost = isinstance(failure, TopicMadeAgainError)
+    if lost or _is_any(failure, "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
         return restart_reasons.LOST_RECORDS
     return None
 

@@ -31,6 +31,7 @@ from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.ports import Ranges, Schemas
 from ingest.kafka.prefetch import Ahead
+from ingest.kafka.topic_identity import TopicIdentity, TopicMadeAgainError
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import collects
 from ingest.lake.files.hadoop_files import HadoopFiles
@@ -98,6 +99,7 @@ class Streaming:
 
     def __post_init__(self) -> None:
         self.registering = Registering(self.spark, self.pipeline, self.say)
+        self._topics = TopicIdentity(partial(broker.topic_ids, self.pipeline))
         of_all = partial(is_everybodys, lake=self.pipeline.lake.path)
         self._failures = Failures(of_all, goes_on=not (self.once or self.only_replay))
 
@@ -310,7 +312,7 @@ class Streaming:
                     guard.close()
                     query.stop()
                     break
-        except (StreamingQueryException, ClockSetBackError) as failure:
+        except (StreamingQueryException, ClockSetBackError, TopicMadeAgainError) as failure:
             if not self.stop.is_set():
                 guard.failure = guard.failure or failure
         finally:
@@ -345,6 +347,7 @@ class Streaming:
         denied, self._denied = self._denied, ""
         try:
             batches.clean_up(self.supervisor.streaming())
+            self._topics.refuse_made_again(batches.newest)
         except IngestError as failure:
             if not may_pass(failure):  # a server is away: nothing depends on when
                 raise

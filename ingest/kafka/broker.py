@@ -243,7 +243,7 @@ class GroupOffsets:
         self._consumer.close()
 
 
-FOLLOWING = {"fetch.wait.max.ms": 50}
+FOLLOWING = {"fetch.wait.max.ms": 50, "enable.partition.eof": True}
 """Settings of a client that follows a topic by :func:`unread`."""
 
 
@@ -251,32 +251,48 @@ STANDS_STILL = 30.0
 """Seconds in which a client that reads gets nothing of what is there, upon which Kafka is away: librdkafka itself would try for ever."""
 
 
-def unread(consumer: Consumer, place: TopicPartition) -> Iterator[Message]:
-    """What a consumer has not read yet of everything committed so far; errors are messages, too.
+def unread(
+    consumer: Consumer, place: TopicPartition, *, begun_at: int = 0, passes_over: bool = False
+) -> Iterator[Message]:
+    """What a consumer has not read yet of everything committed so far; errors are messages, too. ``begun_at``: the offset that it was assigned;
+    ``passes_over``: go on with what is left where Kafka has let go of some of it (its retention); without, that is a failure.
 
     A consumer always has a fetch under way, which the broker answers when there is something or half a
     second has passed, and it answers nothing else on that connection before. So it rests between looks.
     Transaction markers take offsets without being records, so the position counts, not the offset of the
-    last record seen. Raises ``KafkaException`` where it stands still.
+    last record seen. Raises ``KafkaException`` where it stands still, or records are gone that it had not read.
     """
-    end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)[1]
-    if _position(consumer, place) < end:
+    first, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)
+    at = _position(consumer, place, begun_at)
+    if at < first and not passes_over:
+        raise KafkaException(
+            KafkaError(KafkaError._AUTO_OFFSET_RESET, "records are gone that were not read")
+        )
+    if max(at, first) < end:
+        if at < first:
+            consumer.assign([TopicPartition(place.topic, place.partition, first)])
         consumer.resume([place])
         seen, since = -1, time.monotonic()
-        while (at := _position(consumer, place)) < end:
+        while (at := _position(consumer, place, begun_at)) < end:
             now = time.monotonic()
             if at > seen:
                 seen, since = at, now
             elif now - since > STANDS_STILL:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             message = consumer.poll(0.05)
-            if message is not None:
+            if message is None:
+                continue
+            failure = message.error()
+            if failure is None or failure.code() != KafkaError._PARTITION_EOF:
                 yield message
+            elif (message.offset() or 0) >= end:
+                break  # only markers of transactions were left, which move no position before the first record
         consumer.pause([place])
 
 
-def _position(consumer: Consumer, place: TopicPartition) -> int:
-    return max(consumer.position([place])[0].offset, 0)  # below it while nothing was read
+def _position(consumer: Consumer, place: TopicPartition, begun_at: int = 0) -> int:
+    at: int = consumer.position([place])[0].offset
+    return at if at >= 0 else begun_at  # below 0 while nothing was read
 
 
 class SchemaTopic:

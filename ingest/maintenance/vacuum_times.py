@@ -23,13 +23,15 @@ def every(hours: int) -> float:
 
 
 def lasting(hours: int) -> int:
-    """For how many hours versions have to stay, where those of the last ``hours`` are to be there still when old ones are looked for next."""
+    """The retention to give VACUUM, in hours: somewhat more than ``hours``, since versions of the last ``hours`` have to be there still when
+    old ones are looked for the next time.
+    """
     return math.ceil(hours * _PER_HOURS / (_PER_HOURS - 1)) + 1
 
 
 def hours_since(actions: Iterable[Action], written: float | None = None) -> int:
-    """Since a commit of these actions, as it says, or its file was ``written`` (seconds since 1970): a file may be of a later copy, and a commit need not say
-    when it was. Rounded up, and an hour more, as clocks and disks differ; 0 where nobody says.
+    """How old a commit is, in hours, rounded up, and one more, as clocks and disks differ. ``actions``: of its log entry; ``written``: when that file was
+    changed, in seconds since 1970. The older of what both say counts: a file may be a later copy, and a commit need not say when it was. 0 where neither says.
     """
     said = (one["commitInfo"].get("timestamp") for one in actions if "commitInfo" in one)
     moments = [float(ms) / 1000 for ms in said if ms]

@@ -6,6 +6,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.model.errors import IngestError
 from ingest.model.topics import TableId
 from ingest.source import mysql
+from ingest.source.left_out import LeftOut
 
 
 def known_table(pipeline: Pipeline, name: str) -> TableId:
@@ -22,5 +23,12 @@ def known_table(pipeline: Pipeline, name: str) -> TableId:
             "E-RESYNC-TABLE",
             f"{wanted} is not a table that this pipeline takes and its user may read.",
             remedy="check the name, `source.tables`, and that the user may SELECT from it.",
+        )
+    if why := LeftOut(pipeline).tables().get(str(wanted)):
+        raise IngestError(
+            "E-RESYNC-TABLE",
+            f"The connector leaves {wanted} out until the next run: {why}.",
+            means="It would read no row of it, and the request would never end; nothing was asked for.",
+            remedy="mend that and run again: each run takes the table in again, and takes it whole.",
         )
     return wanted

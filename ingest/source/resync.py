@@ -184,6 +184,9 @@ class Requests:
     _said: SnapshotNotices = field(default_factory=SnapshotNotices)
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
+    _begun_at: int = 0
+    _untaken: int = 0
+    """The first notification that was not taken in yet."""
 
     def __post_init__(self) -> None:
         self.absent = AbsentTables(self.pipeline, self.say)
@@ -361,24 +364,32 @@ class Requests:
         """Leave Kafka."""
         if self._consumer:
             self._consumer.close()
+        self._consumer = None
 
     def _read(self) -> None:
+        """What is new in the topic, which Kafka keeps for ``kafka.retention_hours``: what is gone by then was said of requests of before."""
         topic = notification_topic(self.pipeline)
         place = TopicPartition(topic, 0)
         try:
             if self._consumer is None:
-                consumer = broker.client(self.pipeline, broker.FOLLOWING)
-                if topic not in consumer.list_topics(timeout=10).topics:
-                    consumer.close()
+                self._consumer = broker.client(self.pipeline, broker.FOLLOWING)
+                if topic not in self._consumer.list_topics(timeout=10).topics:
+                    self.close()
                     return
-                consumer.assign([TopicPartition(topic, 0, 0)])
-                self._consumer = consumer
-            for message in broker.unread(self._consumer, place):
-                said = None if message.error() else message.value()
-                if said:
-                    self._said.take(json.loads(said), message.offset() or 0, time.monotonic())
+                first, _ = self._consumer.get_watermark_offsets(place, timeout=10)
+                self._begun_at = max(first, self._untaken)
+                self._consumer.assign([TopicPartition(topic, 0, self._begun_at)])
+            for message in broker.unread(
+                self._consumer, place, begun_at=self._begun_at, passes_over=True
+            ):
+                if failure := message.error():
+                    raise KafkaException(failure)
+                offset = message.offset() or 0
+                if said := message.value():
+                    self._said.take(json.loads(said), offset, time.monotonic())
+                self._untaken = offset + 1
         except KafkaException:
-            return  # looked at again; nothing depends on when
+            self.close()  # begun anew by the next look; nothing depends on when
 
     def _rotate_log(self) -> None:
         with mysql.connected(self.pipeline.source) as cursor:

@@ -9,6 +9,7 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files import object_files
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
+from ingest.lake.manifest.manifest_reader import newest_term
 from ingest.model.location import in_object_store
 from ingest.model.names import lease_path
 from ingest.source import mysql
@@ -25,7 +26,8 @@ def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
     """
     if in_object_store(pipeline.lake.path):
         object_files.refuse_unfit(pipeline.lake.path)
-    lease = Lease(files_at(lease_path(pipeline.lake.path)), say)
+    lake = pipeline.lake.path
+    lease = Lease(files_at(lease_path(lake)), say, written=lambda: newest_term(lake))
     lease.acquire(standby=False, stop=threading.Event())
     try:
         connector = Connector(pipeline)

@@ -14,6 +14,7 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files import durability
 from ingest.lake.files.hadoop_files import raise_if_passing
 from ingest.model.errors import IngestError
+from ingest.model.location import local_folder
 from ingest.model.start_facts import StartFacts
 from ingest.start.start_decision import Refuse, Start, decide
 from ingest.start.upgrade import Upgrade
@@ -74,8 +75,8 @@ def mended(
 def _make_lasting(facts: StartFacts) -> None:
     """What a job before this one has committed and not published may not be on the disk, and is about to be rested upon."""
     published = facts.newest.versions if facts.newest else {}
-    if any(published.get(path, -1) < at for path, at in facts.versions.items()):
-        durability.everything()
+    ahead = [path for path, at in facts.versions.items() if published.get(path, -1) < at]
+    durability.everything(folder for folder in map(local_folder, ahead) if folder)
 
 
 @dataclass

@@ -21,7 +21,7 @@ MAX_TABLE = 4 * 2**30
 WRITABLE = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"}
 )
-"""Table features that delta-rs was seen to write right (test_delta_rs). Type widening it refuses."""
+"""Table features that delta-rs was seen to write right (tests/spark/lake/test_delta_rs_table.py). Type widening it refuses."""
 
 _APPROXIMATE = ("float", "double")
 """As a key: to delta-rs and Arrow the zero below zero is another number than zero, to MySQL and Spark it is not."""

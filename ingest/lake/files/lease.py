@@ -33,6 +33,9 @@ EXPIRES_AFTER = 12.0
 """Seconds without a movement before a holder counts as gone. Six beats: a pause of the machine for
 some seconds must not cost the lease, and a standby must have taken over within 30 s."""
 
+_UNSEEN = 1000
+"""Terms that may have ended before they published anything, where the folder that counts them is lost or an older copy."""
+
 _UNNAMED = "a job whose file in the lease's folder cannot be read"
 
 _UNWRITABLE = (OSError, Py4JError, LakeAwayError, LakeDeniedError)
@@ -71,6 +74,8 @@ class Lease:
     say: Callable[[str], None]
     gives_up: Callable[[BaseException], bool] = lambda _: False
     """Of a store's failure: whether it is no use to stand by for its end."""
+    written: Callable[[], int] = lambda: 0
+    """The newest term that the lake's manifest names."""
     _term: int = 0
     _owed: str = ""
     """:data:`UNFENCED` until the fence is there that this term has to put."""
@@ -104,9 +109,9 @@ class Lease:
     ) -> Term | None:
         """One look, and what follows from it; None where it is to be looked again."""
         held = lease_folder.look(self.files)
-        owner, next_term = lease_folder.owner(self.files, held.term), held.term + 1
+        owner = lease_folder.owner(self.files, held.term)
         if held.is_free:
-            return self._take(next_term, here, fence=held.owes_fence)
+            return self._follow(held, here, fence=held.owes_fence)
         gone = owner is not None and owner.is_surely_gone(here, process(owner.pid))
         if not gone and standby:
             self._once(told, f"standing by: {owner or _UNNAMED} holds the lease (term {held.term})")
@@ -116,7 +121,7 @@ class Lease:
             raise _held(owner, held.term)
         if stop.is_set():
             return None
-        term = self._take(next_term, here, fence=not gone or held.owes_fence)
+        term = self._follow(held, here, fence=not gone or held.owes_fence)
         if term is None:
             return None
         why = "is gone" if gone else f"has not moved for {EXPIRES_AFTER:.0f} s"
@@ -152,6 +157,22 @@ class Lease:
             except _UNWRITABLE as failure:
                 why = getattr(failure, "strerror", None) or getattr(failure, "what", None)
                 self.say(f"the lease was not given back: {why or type(failure).__name__}")
+
+    def _follow(self, held: Look, owner: Owner, *, fence: bool) -> Term | None:
+        """The term behind the newest; None where it is to be looked again. Where the lake names a later one the folder is lost, or an older copy: by a lower term nothing could be
+        committed, as by one that was succeeded; and whoever held the later one may live.
+        """
+        written = self.written()
+        if written <= held.term:
+            return self._take(held.term + 1, owner, fence=fence)
+        if (
+            lease_folder.look(self.files) != held
+        ):  # somebody took a term meanwhile, and has published
+            return None
+        self.say(
+            f"the lease's folder knows of {held.term:,} terms, and the lake of {written:,}: it is lost or an older copy"
+        )
+        return self._take(written + _UNSEEN, owner, fence=True)
 
     def _take(self, number: int, owner: Owner, *, fence: bool) -> Term | None:
         """None where another has the term."""

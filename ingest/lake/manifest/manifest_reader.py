@@ -17,6 +17,7 @@ from ingest.lake.delta.delta_sql import queried
 from ingest.lake.files.object_files import asked, opened
 from ingest.lake.manifest.part_rows import Fold
 from ingest.model.errors import IngestError
+from ingest.model.location import within_reach
 from ingest.model.manifest import Entry
 from ingest.model.names import manifest_path
 
@@ -26,6 +27,21 @@ _BLOCK = 200
 _FOLLOWED = 60.0
 """Seconds since the last look within which the log is followed: what came after must still be there
 (``schedule`` keeps five hundred commits, the fastest job's of more than a minute)."""
+
+
+def newest_term(lake: str) -> int:
+    """Of the lease, that the newest batch was published under. 0 before the first, in HDFS, and where the manifest cannot be read: it may be of another
+    format, or torn by a power cut, which is looked at behind the lease. Raises :class:`IngestError` where a store is away.
+    """
+    if not within_reach(lake):
+        return 0
+    try:
+        newest = Ledger(lake).last()
+    except Exception as failure:
+        if isinstance(failure, IngestError) and failure.may_pass:
+            raise
+        return 0
+    return newest.term if newest else 0
 
 
 class Ledger:

@@ -1,7 +1,10 @@
 """What is on the disk before what: asked of every call by which a commit reaches the disk."""
 
+import ctypes
+import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -96,3 +99,21 @@ def test_who_switches_it_off_waits_for_no_disk(lake, seen):
         assert not [one for one in seen if one[0] == "sync"]
     finally:
         durability.switch(on=True)
+
+
+def test_many_files_that_could_not_be_written_are_no_more_on_the_disk_than_one(
+    tmp_path, monkeypatch
+):
+    """`sync` says nothing of it, and a page that could not be written is forgotten."""
+    written = [tmp_path / str(number) for number in range(100)]
+    for file in written:
+        file.write_text("x")
+    durability.files(written)
+
+    def fails(_):
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(durability, "_libc", SimpleNamespace(syncfs=fails))
+    with pytest.raises(OSError, match="Input/output error"):
+        durability.files(written)

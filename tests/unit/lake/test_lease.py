@@ -371,35 +371,3 @@ def test_of_many_at_once_one_gets_the_lease(make, monkeypatch):
         thread.join()
     assert len(terms) == 1
     assert len(refused) == 7
-
-
-class Suspended(LocalFiles):
-    """A candidate stands still right before it makes the term's file; ``then`` happens meanwhile."""
-
-    def __init__(self, root, then):
-        super().__init__(root)
-        self.then = then
-
-    def create(self, name, text):
-        then, self.then = self.then, lambda: None
-        then()
-        return super().create(name, text)
-
-
-def test_who_stood_still_wins_no_term_that_is_over_and_swept(make, tmp_path):
-    acquire(make())
-    holder = []
-
-    def others():
-        for _ in range(3):
-            holder.append(make())
-            acquire(holder[-1], standby=True)
-            if len(holder) < 3:
-                holder[-1].release()
-
-    LocalFiles(str(tmp_path)).write("1.beat", "released")
-    late = Lease(Suspended(str(tmp_path), others), lambda _: None)
-    with pytest.raises(IngestError, match="already keeps this lake"):
-        acquire(late)
-    assert not (tmp_path / "2.json").exists()
-    holder[-1].refuse_lost()

@@ -10,6 +10,7 @@ from ingest.source import failing_table, mysql
 from ingest.source.connector import Status
 from ingest.source.later_tables import TakenBefore
 from ingest.source.left_out import LeftOut, excluding
+from ingest.source.named_table import known_table
 from ingest.source.supervisor import Supervisor
 from ingest.testing.lake import pipeline_at
 
@@ -198,3 +199,13 @@ def test_a_connect_that_does_not_answer_is_asked_again_to_leave_it_out(pipeline,
     watched(connector, clock, left.leave_out, RUNNING, FAILED, FAILED)
     assert connector.done == ["apply ('!`d`.`sick`',)", "restart"]
     assert connector.leaves_out == ("!`d`.`sick`",)
+
+
+def test_who_asks_for_one_that_is_left_out_is_told_that_it_would_not_be_read(tmp_path, monkeypatch):
+    pipeline = pipeline_at(tmp_path)
+    monkeypatch.setattr(mysql, "server_facts", lambda _: None)
+    monkeypatch.setattr(mysql, "refuse_unfit", lambda *_: [SICK, WELL])
+    LeftOut(pipeline).add(SICK, "its row is too large")
+    assert known_table(pipeline, "d.well") == WELL
+    with pytest.raises(IngestError, match="leaves d.sick out .* its row is too large"):
+        known_table(pipeline, "d.sick")

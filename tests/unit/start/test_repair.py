@@ -11,8 +11,10 @@ def test_what_was_committed_and_not_published_is_on_the_disk_before_it_is_rested
     tmp_path, monkeypatch
 ):
     """The job before was killed, so nothing of it is lost yet; the power may be, once today's manifest names it."""
-    synced = list[int]()
-    monkeypatch.setattr(durability, "everything", lambda: synced.append(1))
+    synced = list[str]()
+    monkeypatch.setattr(
+        durability, "everything", lambda folders: synced.extend(one.name for one in folders)
+    )
     lake = SmallLake(tmp_path / "lake")
     lake.batch({"a": 3, "b": 2})
     repair._make_lasting(lake.facts())
@@ -20,4 +22,4 @@ def test_what_was_committed_and_not_published_is_on_the_disk_before_it_is_rested
     with pytest.raises(Crash):
         lake.apply(lake.note({"a": 5, "b": 4}), crash=1)
     repair._make_lasting(lake.facts())
-    assert synced == [1]
+    assert synced == ["a"]
