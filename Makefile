@@ -27,7 +27,7 @@ test-all: check ## the same with every slow test, not only those whose turn it i
 unit: $(READY) ## what needs no JVM and no stack: unit tests and the docs' (seconds)
 	@$(BIN)/pytest tests/unit tests/docs -n 2 --durations=3
 
-check: $(READY) ## style, types and the contract of the three rings (seconds)
+check: $(READY) ## style, types, and which room may import which (seconds)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

@@ -14,6 +14,8 @@ start            how a job begins: ``gather_facts`` looks (``look_at_table``: wh
 batch            one micro-batch, from its offsets to the manifest's row: ``micro_batch`` is the main
                  path, ``parts`` say how much of Spark's range it takes, ``readers`` has its changes read by one ``record_reader`` after the other, ``step_cutter``
                  parts them at each DDL and TRUNCATE, ``table_applier`` brings them to the tables
+recipes          one thing that streaming does each, for ``ingest recipe``
+flows            streaming queries of a user's own: inputs, sinks, totals, what came late, how one goes on after a kill
 observe          how far a pipeline is (``pipeline_status``), what a DDL will do (``pipeline_plan``),
                  whether the lake equals its source (``audit``), what a run tells machines (``observer``:
                  ``events``, ``metrics``, and how far behind it is: ``caught_up``)
@@ -28,8 +30,8 @@ lake             what is written below the lake's folder: ``quarantine``, ``mani
                  merges: an ``engine`` says whether it can, ``registry`` knows them all), ``delta``
                  (``table_handle``: what a table answers, whoever writes it; logs, statistics, deletion
                  vectors, commits made once), ``files`` (where a lake lies, storage, the lease, disks that fail)
-arrow            plain records read in the driver, without Spark
-changes          the same by Spark: envelopes, row images, re-sent changes, one winner per key
+arrow            plain records read by Arrow, in the driver or in Spark's tasks
+changes          all other records, by Spark's columns: envelopes, row images, re-sent changes, one winner per key
 config           the pipeline file
 targets          what a change means for a table: a ``target`` says it of itself (``mirror``, or ``multiset`` without a
                  key), ``registry`` knows them all

@@ -114,8 +114,8 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class StepPieces:
-    """One step of them. ``parts``: which rows of which pieces are of it. ``bytes``: of pieces that have such; ``read``: of all that are opened
-    to find them. ``keys``: numbers between which each key's first column is, where that is a whole number.
+    """The rows of one step that Spark's tasks keep. ``parts``: which rows of which pieces these are. ``bytes``: the size of the pieces that have some;
+    ``read``: of all pieces that are opened to find them. ``keys``: the smallest and the largest value of the key's first column, where that is a whole number.
     """
 
     step: Step
@@ -130,7 +130,7 @@ class StepPieces:
 
     @property
     def pieces(self) -> StepPieces:
-        """As other kinds of steps have none."""
+        """Itself; of steps whose rows are elsewhere it is None."""
         return self
 
     @property

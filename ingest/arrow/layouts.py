@@ -33,7 +33,7 @@ class Layouts:
 
 
 def in_force(catalog: Catalog, table: TableId, applied: Position | None) -> list[SchemaVersion]:
-    """The versions that changes behind a position may have, in order, of those alike the first; empty where only a DROP is known.
+    """A table's versions by which changes behind ``applied`` may have to be read, in order; of those that are alike the first. Empty where only a DROP is known.
     ``applied``: where the table is, None for one that nothing is applied of.
     """
     every = [v for v in catalog.between(table, None, catalog.newest(table)) if v.columns]

@@ -106,8 +106,8 @@ class LogFilling:
         return found
 
     def _ranges(self, table: TableId, first: Mapping[Place, int]) -> dict[Place, tuple[int, int]]:
-        """From what Kafka has first, or another server's log begins with, whose changes may be some of before sent again, up to what is applied:
-        a topic that is being read again from its beginning stands before that.
+        """Of each partition, what to fill the log from. It begins with the first record that Kafka still has, or with the newest epoch's, since another
+        server may send changes of before again. It ends at what was ever applied, which is behind where the topic is now while that is being read again.
         """
         found, topic = dict[Place, tuple[int, int]](), self.batches.pipeline.topic(table)
         for place, end in self._newest.ends.items():

@@ -25,14 +25,14 @@ class Was:
 
 
 def another(target: Target, was: Was | None) -> bool:
-    """True where the table was last written as something else, and one of both holds rows that do not count."""
+    """True where the table was last written as another target (hard deletes before, soft ones now), and one of the two keeps rows that do not count."""
     if was is None or was.target.name == target.name:
         return False
     return bool(was.target.dead or target.dead)
 
 
 def before(step: Step, target: Target, key: tuple[str, ...], was: Was | None) -> Fate | None:
-    """What one commit does before the step's changes; None: nothing. ``was``: None where the table is known to fit.
+    """What becomes of rows that are in the table, in a commit before the step's changes; None where nothing does. ``was``: None where the table is known to fit.
 
     Rows that do not count go with the target that knows them, and with the key by which they were told apart: under
     another one a deleted row and a live one may be the same. And where a target begins that calls rows dead by their

@@ -26,7 +26,7 @@ class Awaited:
         return self.is_read(cleanup, newest)
 
     def is_read(self, cleanup: Cleanup, newest: Entry) -> bool:
-        """True when all that was read, be it that some of it waits."""
+        """True when everything that the topic held when it was complete has been read; some of it may still wait in Kafka for its table (:meth:`is_applied`)."""
         if cleanup not in self._noted:
             self._noted[cleanup] = self.ends(cleanup.table)
         return all(newest.ends.get(place, 0) >= end for place, end in self._noted[cleanup].items())

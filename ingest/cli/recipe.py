@@ -15,7 +15,7 @@ from ingest.model.errors import IngestError
 RECIPES = {
     "word-count": "words in windows of ten minutes, late data, a watermark: the three output modes side by side",
     "guarantees": "at most once, at least once, exactly once: the same input, the same kill, three counts",
-    "error-counts": "errors by the minute into MySQL, killed between its commit and Spark's: four ways to write, four counts",
+    "error-counts": "errors by the minute into MySQL, killed between its commit and Spark's: four ways to write, three different counts",
     "latest-in-redis": "the latest of each row in Redis, well under a second behind MySQL, and never back",
     "revenue": "revenue by region and minute, right under cancellations: totals of two tables that are joined",
     "unreliable": "a socket beside Kafka: the same words, and a query that fails with a batch in hand",

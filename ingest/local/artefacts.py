@@ -248,12 +248,13 @@ def _ivy_module(entries: list[Artefact]) -> str:
 def _show_progress(ivy: subprocess.Popen[bytes], folder: Path, total: int, files: int) -> bool:
     """Until it has ended. True: nothing comes any more, and it goes on."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    what = f"fetching {files} artefact{'s' if files > 1 else ''}"
     if not sys.stderr.isatty():
-        print(f"fetching {files} artefacts, {total / 1e6:,.0f} MB …", file=sys.stderr, flush=True)
+        print(f"{what}, {total / 1e6:,.0f} MB …", file=sys.stderr, flush=True)
     from rich.console import Console
 
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(f"fetching {files} artefacts", total=total)
+        task = bar.add_task(what, total=total)
         had, since = 0, time.monotonic()
         while ivy.poll() is None:
             has = _bytes_below(folder)

@@ -19,7 +19,7 @@ from ingest.model.start_facts import KafkaFacts
 
 @dataclass(frozen=True)
 class Moved:
-    """A boundary that was put right. ``start``: what it was; ``batch``: the newest of the manifest by then. What waits in quarantine since such
+    """Where an epoch begins in a partition, before that was put right. ``start``: what it was; ``batch``: the newest of the manifest by then. What waits in quarantine since such
     a batch or one before it has its offset by that, and not by what the boundary is now (``envelope.changes``).
     """
 

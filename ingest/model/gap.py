@@ -35,8 +35,8 @@ class Gap:
         return self.resync is None
 
     def makes_void(self, table: str, asked_after: int) -> bool:
-        """True where this is what a request, for a table and after a batch, may have lost its own rows by: it was asked
-        for before this was recorded.
+        """Whether a request to read ``table`` again is void because of this gap: it was made, behind batch ``asked_after``, before the gap was recorded, so
+        rows that it brought may be among those that are lost.
         """
         older = self.since > asked_after
         return self.is_open and self.table == table and older and reasons.voids(self.reason)

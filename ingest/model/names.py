@@ -248,9 +248,9 @@ batch per target, which are 2,048 DDLs of one table. A batch of more takes the n
 
 
 def numbered(batch: int, step: int) -> tuple[int, int]:
-    """(batch, step) of a marker for any step of a batch: those that one number has no room for carry into the
-    numbers after it, so that markers keep growing. The batch is then published under the last of them
-    (``apply.further_numbers``), and no other batch uses one.
+    """(batch, step) of a commit's marker. One number of a batch has room for 8,192 steps; the next step is the first of the next
+    number, and so on, so that markers keep growing. The batch is then published under the last number that it used
+    (``table_applier.further_numbers``), and no other batch uses one of them.
     """
     return batch + (step >> STEP_BITS), step & ((1 << STEP_BITS) - 1)
 

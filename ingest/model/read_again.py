@@ -11,8 +11,8 @@ _ENDS_ANEW = (reasons.TOPIC_DELETED, reasons.TOPIC_MADE_AGAIN, reasons.END_LOST)
 
 
 def is_read_again(entry: Entry, table: str, topic: str) -> bool:
-    """Whether a batch of the manifest has a table's change log further than the table. What the log holds already, it does not tell
-    once more, so who adds its changes to rows of the table must not take the table as it is by then.
+    """True while a table is behind its own change log, as where it is being filled anew. The log does not tell once more what it holds already, so who
+    adds its changes to rows of the table has to wait.
 
     Where Kafka has lost the end of a topic, or has another one, the log's ends are of records that are no more until the next batch of the
     table: nothing is waited for that may never come. The table is taken again then, which its log tells.
