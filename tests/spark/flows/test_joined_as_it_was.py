@@ -180,6 +180,15 @@ def test_one_whose_function_cannot_read_the_tables_as_they_were_is_refused_or_be
     assert [(row["id"], row["region"]) for row in flow.rows()] == [(1, "south")]
 
 
+def shop(logged):
+    """A source of an order and its customer, in a lake; and both tables."""
+    source, lake = Source(), logged()
+    orders = source.table("d.orders", ORDERS, ["id"], rows=[{"id": 0}])
+    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
+    lake.follow(source)
+    return source, lake, orders, customers
+
+
 ALONE = "SELECT after.id, 'nowhere' region FROM orders WHERE operation IN ('read', 'insert')"
 
 
@@ -188,10 +197,7 @@ def test_a_function_that_is_edited_while_a_batch_has_to_come_again_reads_what_it
     spark, tmp_path, logged, edit
 ):
     """It would be begun anew without end: joined with other tables than were noted."""
-    source, lake = Source(), logged()
-    orders = source.table("d.orders", ORDERS, ["id"], rows=[{"id": 0}])
-    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
-    lake.follow(source)
+    source, lake, orders, customers = shop(logged)
     flow = with_region(spark, tmp_path, lake)
     joined, alone = (tmp_path / "f.sql").read_text(), ALONE
     first, then = (joined, alone) if edit == "joins less" else (alone, joined)
@@ -222,10 +228,7 @@ WHERE operation IN ('read', 'insert')"""
 
 
 def test_a_table_in_a_subquery_is_one_that_a_batch_is_joined_with(spark, tmp_path, logged):
-    source, lake = Source(), logged()
-    orders = source.table("d.orders", ORDERS, ["id"], rows=[{"id": 0}])
-    customers = source.table("d.customers", CUSTOMERS, ["id"], rows=[{"id": 1, "region": "north"}])
-    lake.follow(source)
+    source, lake, orders, customers = shop(logged)
     flow = with_region(spark, tmp_path, lake, sinks=[{"delta": "out"}, {"delta": "more"}])
     (tmp_path / "f.sql").write_text(IN_A_SUBQUERY)
     flow.run()

@@ -19,41 +19,22 @@ from ingest.lake.files.owner import Owner
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.errors import IngestError
 from tests.support.disk import no_room
+from tests.unit.lake.conftest import acquire
 
 NOBODY = 2**22 + 1
 """No process has this id: Linux has none above 2^22."""
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(module, "BEAT_EVERY", 0.1)
-    monkeypatch.setattr(module, "EXPIRES_AFTER", 1.0)
+pytestmark = pytest.mark.usefixtures("quick_lease")
 
 
-@pytest.fixture
-def make(tmp_path):
-    made = []
-
-    def lease():
-        made.append(Lease(LocalFiles(str(tmp_path)), lambda _: None))
-        return made[-1]
-
-    yield lease
-    for one in made:
-        one._ended.set()
-
-
-def acquire(lease, *, standby=False):
-    return lease.acquire(standby=standby, stop=threading.Event())
-
-
-def test_the_second_job_is_refused_while_the_first_lives_and_admitted_after_its_release(make):
-    first = make()
+def test_the_second_job_is_refused_while_the_first_lives_and_admitted_after_its_release(make_lease):
+    first = make_lease()
     assert acquire(first).number == 1
     with pytest.raises(IngestError, match="already keeps this lake"):
-        acquire(make())
+        acquire(make_lease())
     first.release()
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, False)
 
 
@@ -66,15 +47,15 @@ def _left(tmp_path, lease, beat=b"7"):
     (tmp_path / "1.beat").write_bytes(beat)
 
 
-def test_a_process_that_is_gone_from_this_machine_is_succeeded_at_once(make, tmp_path):
+def test_a_process_that_is_gone_from_this_machine_is_succeeded_at_once(make_lease, tmp_path):
     _held_by(tmp_path, replace(Owner.this_process(), pid=NOBODY))
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, False)
 
 
-def test_a_holder_elsewhere_that_does_not_move_is_succeeded_and_fenced(make, tmp_path):
+def test_a_holder_elsewhere_that_does_not_move_is_succeeded_and_fenced(make_lease, tmp_path):
     _held_by(tmp_path, replace(Owner.this_process(), host="elsewhere"))
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, True)
 
 
@@ -105,41 +86,43 @@ def holder(tmp_path):
 
 
 @pytest.mark.parametrize("step", [-3600, 5, 3600])
-def test_a_clock_that_is_set_takes_the_lease_from_no_living_holder(make, holder, monkeypatch, step):
+def test_a_clock_that_is_set_takes_the_lease_from_no_living_holder(
+    make_lease, holder, monkeypatch, step
+):
     real = psutil.Process.create_time
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + step)
     monkeypatch.setattr(psutil, "boot_time", lambda: 1e9 + step)
     monkeypatch.setattr(module, "EXPIRES_AFTER", 60.0)  # or it beats first
     with pytest.raises(IngestError, match=f"process {holder.pid} on"):
-        acquire(make())
+        acquire(make_lease())
     holder.kill()
     holder.wait()
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, False)
 
 
 def test_what_an_earlier_version_has_left_says_whose_it_was_and_nobody_is_gone_by_its_clock(
-    make, tmp_path
+    make_lease, tmp_path
 ):
     here = Owner.this_process()  # which runs, and did not begin at this time of day
     old = {"host": here.host, "boot": here.boot, "pid": here.pid, "started": 1_700_000_000.25}
     _left(tmp_path, json.dumps(old).encode())
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, True)
 
 
-def test_of_an_earlier_version_s_holder_no_process_is_left(make, tmp_path):
+def test_of_an_earlier_version_s_holder_no_process_is_left(make_lease, tmp_path):
     here = Owner.this_process()
     old = {"host": here.host, "boot": here.boot, "pid": NOBODY, "started": 1_700_000_000.25}
     _left(tmp_path, json.dumps(old).encode())
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, False)
 
 
-def test_fields_of_a_later_version_are_passed_over(make, tmp_path):
+def test_fields_of_a_later_version_are_passed_over(make_lease, tmp_path):
     held = json.loads(replace(Owner.this_process(), pid=NOBODY).as_json())
     _left(tmp_path, json.dumps({**held, "since": "later"}).encode())
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, False)
 
 
@@ -151,24 +134,26 @@ unreadable = pytest.mark.parametrize(
 
 
 @unreadable
-def test_a_lease_that_a_power_cut_has_torn_is_that_of_somebody_who_may_live(make, tmp_path, left):
+def test_a_lease_that_a_power_cut_has_torn_is_that_of_somebody_who_may_live(
+    make_lease, tmp_path, left
+):
     _left(tmp_path, left, beat=left)
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, True)
 
 
 @unreadable
-def test_whoever_holds_it_by_a_torn_file_and_moves_is_not_succeeded(make, tmp_path, left):
-    first = make()
+def test_whoever_holds_it_by_a_torn_file_and_moves_is_not_succeeded(make_lease, tmp_path, left):
+    first = make_lease()
     acquire(first)
     (tmp_path / "1.json").write_bytes(left)
     with pytest.raises(IngestError) as refused:
-        acquire(make())
+        acquire(make_lease())
     assert "a job whose file in the lease's folder cannot be read (term 1)" in refused.value.what
 
 
-def test_a_successor_whose_file_is_torn_is_one_all_the_same(make, tmp_path):
-    first = make()
+def test_a_successor_whose_file_is_torn_is_one_all_the_same(make_lease, tmp_path):
+    first = make_lease()
     acquire(first)
     (tmp_path / "2.json").write_bytes(b'{"ho')
     with pytest.raises(LeaseLostError, match="cannot be read"):
@@ -195,27 +180,27 @@ def test_while_the_watcher_is_suspended_nobody_is_silent(tmp_path, monkeypatch):
         acquire(Lease(files, lambda _: None))
 
 
-def test_a_holder_that_was_succeeded_may_not_commit_any_more(make):
-    first = make()
+def test_a_holder_that_was_succeeded_may_not_commit_any_more(make_lease):
+    first = make_lease()
     acquire(first)
     first.refuse_lost()
     first._ended.set()  # it stands still, as under SIGSTOP
-    second = acquire(make(), standby=True)
+    second = acquire(make_lease(), standby=True)
     assert (second.number, second.fence) == (2, True)
     with pytest.raises(LeaseLostError):
         first.refuse_lost()
     first.release()
-    assert acquire_refused(make)
+    assert acquire_refused(make_lease)
 
 
-def acquire_refused(make):
+def acquire_refused(make_lease):
     with pytest.raises(IngestError):
-        acquire(make())
+        acquire(make_lease())
     return True
 
 
 def test_what_earlier_holders_were_writing_when_they_died_goes_and_a_competitor_s_stays(
-    make, tmp_path
+    make_lease, tmp_path
 ):
     _held_by(tmp_path, replace(Owner.this_process(), pid=2**22 + 1))
     (tmp_path / "1.beat").rename(tmp_path / "4.beat")
@@ -230,7 +215,7 @@ def test_what_earlier_holders_were_writing_when_they_died_goes_and_a_competitor_
     mine = ["5.json.0123456789ab.part", "6.json.0123456789ab.part"]
     for name in (*left, *mine):
         (tmp_path / name).write_text("")
-    assert acquire(make()).number == 5
+    assert acquire(make_lease()).number == 5
     names = {one.name for one in tmp_path.iterdir()}
     assert names == {"4.json", "4.beat", "5.json", "5.beat", *mine}
 
@@ -281,31 +266,33 @@ ELSEWHERE = replace(Owner.this_process(), host="elsewhere")
 
 
 @pytest.mark.parametrize("fences", [True, False], ids=["fences", "does not"])
-def test_who_gives_it_back_before_it_has_fenced_leaves_that_to_the_next(make, tmp_path, fences):
+def test_who_gives_it_back_before_it_has_fenced_leaves_that_to_the_next(
+    make_lease, tmp_path, fences
+):
     """Whoever was before it may have been suspended in the middle of a commit all the while."""
     _held_by(tmp_path, ELSEWHERE)
-    second = make()
+    second = make_lease()
     assert acquire(second).fence
     if fences:
         second.fenced()
     second.release()
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (3, not fences)
 
 
 @pytest.mark.parametrize("left", ["0 unfenced", "7 unfenced", None])
-def test_who_has_died_before_it_has_fenced_leaves_that_to_the_next(make, tmp_path, left):
+def test_who_has_died_before_it_has_fenced_leaves_that_to_the_next(make_lease, tmp_path, left):
     _held_by(tmp_path, replace(Owner.this_process(), pid=NOBODY))
     (tmp_path / "1.beat").unlink()
     if left is not None:
         (tmp_path / "1.beat").write_text(left)
-    term = acquire(make())
+    term = acquire(make_lease())
     assert (term.number, term.fence) == (2, True)
 
 
-def test_the_counter_says_whether_a_fence_is_owed(make, tmp_path):
+def test_the_counter_says_whether_a_fence_is_owed(make_lease, tmp_path):
     _held_by(tmp_path, ELSEWHERE)
-    second = make()
+    second = make_lease()
     acquire(second)
     assert (tmp_path / "2.beat").read_text().endswith(" unfenced")
     second.fenced()
@@ -325,8 +312,10 @@ def test_a_lease_that_cannot_be_given_back_hides_nothing_and_is_said(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_a_beat_that_cannot_be_written_leaves_nothing_behind_and_the_next_one_is(make, tmp_path):
-    lease = make()
+def test_a_beat_that_cannot_be_written_leaves_nothing_behind_and_the_next_one_is(
+    make_lease, tmp_path
+):
+    lease = make_lease()
     with no_room():
         with pytest.raises(OSError, match="File too large"):
             acquire(lease)
@@ -353,9 +342,9 @@ def test_a_lease_beyond_this_machine_survives_spark_s_death(monkeypatch):
     assert said == ["the lease was not given back: Py4JError"]
 
 
-def test_of_many_at_once_one_gets_the_lease(make, monkeypatch):
+def test_of_many_at_once_one_gets_the_lease(make_lease, monkeypatch):
     monkeypatch.setattr(module, "EXPIRES_AFTER", 30.0)
-    leases = [make() for _ in range(8)]
+    leases = [make_lease() for _ in range(8)]
     terms, refused = [], []
 
     def compete(one):

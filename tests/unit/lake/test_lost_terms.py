@@ -1,51 +1,28 @@
 """A lease's folder from which terms are gone: swept, removed by somebody, or an older copy."""
 
 import shutil
-import threading
 
 import pytest
 
-from ingest.lake.files import lease as module
 from ingest.lake.files.lease import Lease, LeaseLostError
 from ingest.lake.files.storage import LocalFiles
 from ingest.lake.manifest.manifest_reader import newest_term
 from ingest.model.errors import IngestError
+from tests.unit.lake.conftest import acquire
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(module, "BEAT_EVERY", 0.1)
-    monkeypatch.setattr(module, "EXPIRES_AFTER", 1.0)
-
-
-@pytest.fixture
-def make(tmp_path):
-    made = []
-
-    def lease(written=0, said=()):
-        say = [].append if said == () else said.append
-        made.append(Lease(LocalFiles(str(tmp_path)), say, written=lambda: written))
-        return made[-1]
-
-    yield lease
-    for one in made:
-        one._ended.set()
-
-
-def acquire(lease, *, standby=False):
-    return lease.acquire(standby=standby, stop=threading.Event())
+pytestmark = pytest.mark.usefixtures("quick_lease")
 
 
 def test_a_folder_that_was_removed_or_is_an_older_copy_begins_above_what_the_lake_has_seen(
-    make, tmp_path
+    make_lease, tmp_path
 ):
     """By a lower term no table would take a commit: the job would say that another had taken over, at each of some ninety starts."""
     said = []
-    living = make()
+    living = make_lease()
     assert acquire(living).number == 1
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
-    term = acquire(make(written=90, said=said))
+    term = acquire(make_lease(written=90, said=said))
     assert term.number > 90
     assert term.fence, "whoever held the last one may live"
     assert "it is lost or an older copy" in said[0]
@@ -53,19 +30,19 @@ def test_a_folder_that_was_removed_or_is_an_older_copy_begins_above_what_the_lak
         living.refuse_lost()
 
 
-def test_a_lake_that_knows_of_no_later_term_is_followed_as_ever(make):
-    first = make(written=0)
+def test_a_lake_that_knows_of_no_later_term_is_followed_as_ever(make_lease):
+    first = make_lease(written=0)
     assert acquire(first).number == 1
     first.release()
-    assert acquire(make(written=1)).number == 2
+    assert acquire(make_lease(written=1)).number == 2
 
 
 def test_a_term_that_was_taken_and_published_while_the_lake_was_asked_is_no_lost_one(
-    make, tmp_path
+    make_lease, tmp_path
 ):
     LocalFiles(str(tmp_path)).write("1.json", "{}")
     LocalFiles(str(tmp_path)).write("1.beat", "released")
-    other = make()
+    other = make_lease()
 
     def written():
         if not other._term:
@@ -100,13 +77,13 @@ class Suspended(LocalFiles):
         return super().create(name, text)
 
 
-def test_who_stood_still_wins_no_term_that_is_over_and_swept(make, tmp_path):
-    acquire(make())
+def test_who_stood_still_wins_no_term_that_is_over_and_swept(make_lease, tmp_path):
+    acquire(make_lease())
     holder = []
 
     def others():
         for _ in range(3):
-            holder.append(make())
+            holder.append(make_lease())
             acquire(holder[-1], standby=True)
             if len(holder) < 3:
                 holder[-1].release()
