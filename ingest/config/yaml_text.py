@@ -1,4 +1,4 @@
-"""YAML as a pipeline file has it: a name that stands twice is refused, where YAML's own reader takes the last and forgets the first."""
+"""YAML as a pipeline file has it: a name that stands twice is refused, where YAML's own reader takes the last and forgets the first. Pure."""
 
 from __future__ import annotations
 
