@@ -30,6 +30,10 @@ from ingest.schema.evolution import InPlace
 from ingest.schema.steps import Step
 from ingest.targets.target import Target
 
+_CAME_LATE = (
+    "what columns held that another partition had brought before a change from before them came"
+)
+
 
 @dataclass
 class TableColumns:
@@ -79,7 +83,8 @@ class TableColumns:
         if isinstance(known, InPlace) and known.defaults and not is_filled:
             self._fill(target, known, version, fill)
         moved = (f"the rows that came with {step.moved}",) if step.moved else ()
-        return (*moved, *known.unknown)
+        late = (_CAME_LATE,) if step.late else ()
+        return (*moved, *late, *known.unknown)
 
     def _change(
         self,

@@ -221,6 +221,7 @@ class Step:
     ``moved``: the table came by this name from another one, so only MySQL knows its rows.
     ``number``: its place among the batch's steps, by which its commits are told apart.
     ``void``: a later step removes whatever this one would leave, so of this one nothing is applied but ``reset``.
+    ``late``: the table had other columns already, by changes from another partition: they go for this step, and come back without their values.
     """
 
     start: Position | None
@@ -232,6 +233,7 @@ class Step:
     moved: TableId | None = None
     number: int = 0
     void: bool = False
+    late: bool = False
 
 
 def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list[Step]:
@@ -271,7 +273,18 @@ def steps(facts: TableFacts, catalog: Catalog, applied: Position | None) -> list
         emptied = dropped and not at_cut[-1].columns
         start = cut
     found.append(Step(start, None, version, wipe, previous, moved=moved))
-    return [replace(one, number=number) for number, one in enumerate(found)]
+    held = catalog.at(facts.table, applied) if applied is not None and facts.low < applied else None
+    return [
+        replace(one, number=number, late=_is_late(one, held, facts.high))
+        for number, one in enumerate(found)
+    ]
+
+
+def _is_late(step: Step, held: SchemaVersion | None, high: Position) -> bool:
+    """``held``: the version that the table is at, where changes of before that come; else None. ``high``: the newest change."""
+    if held is None or not held.columns or (step.end or high) > held.position:
+        return False
+    return not step.version.is_like(held)
 
 
 def _moved_from(catalog: Catalog, table: TableId, until: Position) -> TableId | None:

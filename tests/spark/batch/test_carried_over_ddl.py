@@ -1,6 +1,7 @@
 """Changes carried over a DDL: the table is the source's on every lane, and rows come in one commit."""
 
 import random
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -124,6 +125,29 @@ def test_of_a_name_that_another_table_had_an_open_gap_says_that_its_rows_may_be_
         "only MySQL knows which rows are there behind CREATE TABLE of a name that another table had"
     )
     assert gap.is_open
+    assert asked == ["d.t"]
+
+
+def test_of_columns_that_go_and_come_back_by_a_change_that_comes_late_an_open_gap_says_so(
+    opened, monkeypatch
+):
+    """Of a topic of several partitions, of which one is read behind the others."""
+    asked = []
+    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
+    lake, source = opened("driver"), Source()
+    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}, {"id": 2}])
+    lake.follow(source)
+    table.insert(id=3)
+    late = replace(source.log.pop(), partition=1)
+    table.add_column("b", "INT", 7)
+    table.update(2, b=9)
+    lake.follow(source)
+    assert not lake.batches.newest.gaps
+    source.log.append(late)
+    lake.follow(source)
+    assert [one.reason for one in lake.batches.newest.gaps if one.is_open] == [
+        "only MySQL knows what columns held that another partition had brought before a change from before them came"
+    ]
     assert asked == ["d.t"]
 
 

@@ -68,6 +68,22 @@ def test_a_drop_between_two_batches_is_not_forgotten():
     assert found[-1].previous is None, "rows of the dropped table get no defaults of the new one"
 
 
+@pytest.mark.parametrize("high", [450, 900])
+def test_changes_of_before_a_column_that_the_table_has_by_another_partition_are_late(high):
+    found = steps(facts(at(400), at(high)), catalog(CREATE, ADD), at(700))
+    assert [one.late for one in found] == ([True] if high == 450 else [True, False])
+    assert not any(
+        one.late for one in steps(facts(at(600), at(900)), catalog(CREATE, ADD), at(700))
+    )
+    assert not any(
+        one.late for one in steps(facts(at(400), at(900)), catalog(CREATE, ADD), at(450))
+    )
+    index = record(500, "ALTER", [column("id")])
+    assert not any(
+        one.late for one in steps(facts(at(400), at(900)), catalog(CREATE, index), at(700))
+    )
+
+
 def test_a_column_added_between_two_batches_still_fills_the_rows_that_were_there():
     found = steps(facts(at(600), at(900)), catalog(CREATE, ADD), at(100))
     assert [len(step.version.columns) for step in found] == [1, 2]
