@@ -41,6 +41,7 @@ def test_of_writers_that_make_one_file_one_alone_does(root):
 
 @settings(max_examples=25)
 @given(steps=STEPS)
+@example(steps=[("write", "a/b", "\r\n"), ("read", "a/b")])
 @example(steps=[("write", "a/b", ""), ("write", "a/c/d", ""), ("delete", "a/c/d"), ("names", "a")])
 def test_they_answer_as_files_on_a_disk_do(tmp_path_factory, store, steps):
     with s3.environment(store.environment()):

@@ -62,7 +62,7 @@ class LocalFiles:
     def read(self, name: str) -> str | None:
         """The text of a file, or None when there is none."""
         try:
-            return (self._root / name).read_text(encoding="utf-8")
+            return (self._root / name).read_bytes().decode("utf-8")  # text would make \n of \r
         except FileNotFoundError:
             return None
 
