@@ -14,7 +14,8 @@ from tests.support import s3
 
 @pytest.fixture
 def pipeline(cli, mysql, store):
-    """Its file; `shop` with three tables."""
+    """Its file, of three tables; under a name of its own, by which no connector has read what these tables were to the test before."""
+    name = f"remote-{time.time_ns()}"
     mysql.database("remote")
     mysql.sql(
         "CREATE TABLE remote.orders (id INT PRIMARY KEY, note VARCHAR(40))",
@@ -24,10 +25,10 @@ def pipeline(cli, mysql, store):
         "INSERT INTO remote.log VALUES ('a'), ('a'), (NULL)",
         "INSERT INTO remote.emptied VALUES (1)",
     )
-    file = cli.init("remote", "remote.*")
+    file = cli.init(name, "remote.*")
     said = yaml.safe_load(file.read_text())
     said["lake"] = {
-        "path": f"s3a://{s3.BUCKET}/remote-{time.time_ns()}",
+        "path": f"s3a://{s3.BUCKET}/{name}",
         "storage": store.storage(),
     }
     file.write_text(yaml.safe_dump(said))
