@@ -72,17 +72,16 @@ class JoinedTables:
         read = {_plainly(path): v for path, v in spark_plans.versions_read(execution).items()}
         used = {path: read[_plainly(path)] for path in self.paths if _plainly(path) in read}
         before = self.noted(record, number)
-        if before is None:
-            self._wait(record, number, used)
-        else:
-            if any(used[path] != version for path, version in before.items() if path in used):
-                raise OlderThanItsEventsError(
-                    f"batch {number} was joined with {before}, and is with {used}"
-                )
-            # A function that was edited since may read other tables than it did.
-            if new := {path: version for path, version in used.items() if path not in before}:
-                self._wait(record, number, new)
-        if before is None or before.keys() != used.keys():
+        known = before or {}
+        if any(used[path] != version for path, version in known.items() if path in used):
+            raise OlderThanItsEventsError(
+                f"batch {number} was joined with {known}, and is with {used}"
+            )
+        # A function that was edited since may read other tables than it did.
+        new = {path: version for path, version in used.items() if path not in known}
+        if before is None or new:
+            self._wait(record, number, new)
+        if before is None or known.keys() != used.keys():
             self.folder.note(record, number, json.dumps(used))
 
     def _wait(self, record: FlowRecord, number: int, used: Mapping[str, int]) -> None:

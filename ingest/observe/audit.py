@@ -87,7 +87,7 @@ class Audit:
             if waits := self._waiting(entry, {one.name for one in left if not one.keeps}):
                 return Verdict("behind", (), shown, _not_applied(waits))
             try:
-                results, undecided = self._compared(cursor, entry, before, told)
+                results, undecided = self._results(cursor, entry, before, told)
             except pymysql.MySQLError as failure:
                 if failure.args[0] not in _ANOTHER_TABLE_NOW:
                     raise
@@ -101,7 +101,7 @@ class Audit:
             return Verdict("behind", verdict.tables, shown, _not_applied(waiting))
         return verdict
 
-    def _compared(
+    def _results(
         self, cursor: Cursor, entry: Entry, before: mysql.Reached, told: int
     ) -> tuple[list[TableResult], bool]:
         """Each table's result. One that differs, and may do so as the job has gone on meanwhile, is compared once more, as of the version that ``entry``

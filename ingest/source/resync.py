@@ -184,7 +184,6 @@ class Requests:
     _said: SnapshotNotices = field(default_factory=SnapshotNotices)
     _active: set[str] = field(default_factory=set)
     _consumer: Consumer | None = None
-    _begun_at: int = 0
     _untaken: int = 0
     """The first notification that was not taken in yet."""
 
@@ -377,10 +376,10 @@ class Requests:
                     self.close()
                     return
                 first, _ = self._consumer.get_watermark_offsets(place, timeout=10)
-                self._begun_at = max(first, self._untaken)
-                self._consumer.assign([TopicPartition(topic, 0, self._begun_at)])
+                self._untaken = max(first, self._untaken)
+                self._consumer.assign([TopicPartition(topic, 0, self._untaken)])
             for message in broker.unread(
-                self._consumer, place, begun_at=self._begun_at, passes_over=True
+                self._consumer, place, begun_at=self._untaken, passes_over=True
             ):
                 if failure := message.error():
                     raise KafkaException(failure)
