@@ -1,7 +1,6 @@
 """Changes carried over a DDL: the table is the source's on every lane, and rows come in one commit."""
 
 import random
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -11,8 +10,6 @@ from ingest.arrow import folded_pieces
 from ingest.batch.side_by_side import Failures
 from ingest.lake.delta import column_commits
 from ingest.lake.engines.dispatch import Merging
-from ingest.source.resync import Requests
-from ingest.testing.debezium import Record, compact, schema_record
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake, pipeline_at
 from ingest.testing.source import Source
@@ -80,75 +77,6 @@ def test_rows_of_before_and_changes_of_the_batch_get_each_kind_of_default(lane, 
     table.update(3, v=None)
     lane.follow(source)
     assert_rows(lane.table(table), table.rows)
-
-
-@pytest.mark.parametrize("stands", [False, True], ids=["an empty table", "rows that stand there"])
-def test_of_rows_that_a_partition_took_with_it_an_open_gap_says_so(opened, monkeypatch, stands):
-    """Amid a batch, which is not carried over it: whose rows they were, no event tells."""
-    asked = []
-    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
-    lake, source = opened("driver"), Source()
-    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}])
-    if stands:
-        lake.follow(source)
-    table.insert(id=2)
-    table._define("ALTER TABLE `d`.`t` DROP PARTITION p0")
-    table.insert(id=3)
-    lake.follow(source)
-    (gap,) = lake.batches.newest.gaps
-    assert gap.reason == "only MySQL knows which rows are there behind DROP PARTITION"
-    assert gap.is_open
-    assert asked == [gap.table] == ["d.t"]
-    assert_rows(lake.table(table), table.rows)
-
-
-def test_of_a_name_that_another_table_had_an_open_gap_says_that_its_rows_may_be_there_still(
-    opened, monkeypatch
-):
-    """Renamed out of the patterns a table goes without a word; as in a log that is rotated, another is made under its name."""
-    asked = []
-    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
-    lake, source = opened("driver"), Source()
-    table = source.table("d.t", {"id": "INT", "v": "INT"}, ["id"], rows=[{"id": 1, "v": 1}])
-    lake.follow(source)
-    table._rows.clear()
-    columns = list(table.columns.values())
-    made = schema_record(
-        *(table.name, source._next(), columns, table.key), ddl="CREATE TABLE d.t (…)", kind="CREATE",
-        snapshot=False, committed_at=source.now,
-    )  # fmt: skip
-    source.log.append(Record(source.name, compact(made)))
-    table.insert(id=2, v=2)
-    lake.follow(source)
-    (gap,) = lake.batches.newest.gaps
-    assert gap.reason == (
-        "only MySQL knows which rows are there behind CREATE TABLE of a name that another table had"
-    )
-    assert gap.is_open
-    assert asked == ["d.t"]
-
-
-def test_of_columns_that_go_and_come_back_by_a_change_that_comes_late_an_open_gap_says_so(
-    opened, monkeypatch
-):
-    """Of a topic of several partitions, of which one is read behind the others."""
-    asked = []
-    monkeypatch.setattr(Requests, "ask", lambda _, tables, **more: asked.extend(tables))
-    lake, source = opened("driver"), Source()
-    table = source.table("d.t", {"id": "INT"}, ["id"], rows=[{"id": 1}, {"id": 2}])
-    lake.follow(source)
-    table.insert(id=3)
-    late = replace(source.log.pop(), partition=1)
-    table.add_column("b", "INT", 7)
-    table.update(2, b=9)
-    lake.follow(source)
-    assert not lake.batches.newest.gaps
-    source.log.append(late)
-    lake.follow(source)
-    assert [one.reason for one in lake.batches.newest.gaps if one.is_open] == [
-        "only MySQL knows what columns held that another partition had brought before a change from before them came"
-    ]
-    assert asked == ["d.t"]
 
 
 WIDENED = {"INT": "BIGINT", "TINYINT NOT NULL": "INT NOT NULL", "VARCHAR(5)": "VARCHAR(50)"}

@@ -16,8 +16,8 @@ from ingest.lake.delta.spark_table import SparkTable
 from ingest.maintenance.schedule import Maintenance
 from ingest.model.errors import IngestError
 from ingest.testing.source import Source
-from tests.spark.flows.test_totals import CUSTOMERS, ORDERS
 from tests.support.flows import OneFlow
+from tests.support.totals_shop import CUSTOMERS, ORDERS
 
 CHANGES_WITH_REGION = """SELECT after.id, c.region FROM orders o JOIN customers c ON c.id = o.after.customer
 WHERE operation IN ('read', 'insert')"""

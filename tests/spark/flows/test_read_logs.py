@@ -10,8 +10,8 @@ import pytest
 from ingest.flows import flow_query
 from ingest.model.errors import IngestError
 from ingest.testing.source import Source
-from tests.spark.flows.test_totals import JOINED, SUMS, Shop
 from tests.support.flows import OneFlow, dying
+from tests.support.totals_shop import JOINED, SUMS, Shop
 
 TEXT = "SELECT after.id id FROM words WHERE after IS NOT NULL"
 

@@ -4,7 +4,7 @@ from pyspark.sql import functions as F
 
 from ingest.flows import row_history
 from ingest.testing.source import Source
-from tests.spark.flows.test_totals import CUSTOMERS
+from tests.support.totals_shop import CUSTOMERS
 
 KIND = "operation string, position int, batch_id int, committed_at int, origin string, before struct<id: int, b: int>, after struct<id: int, b: int>"
 ROW = {"id": 1, "b": None}

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.flows import flow_runs, published_batch
 from ingest.model.errors import IngestError
-from tests.spark.flows.test_totals import JOINED, SUMS, Shop
+from tests.support.totals_shop import JOINED, SUMS, Shop
 
 
 def test_totals_wait_for_a_table_that_is_being_read_again(spark, tmp_path, logged):
