@@ -4,10 +4,10 @@
 
 Workers of a Spark standalone cluster are processes on this machine, each pinned to a core of its own, with one executor of one core. All read the same
 topics, into lakes of their own in a folder that all reach; Spark merges. Each round has one worker and then two of them take
-``--batches`` batches behind two that are not counted (the second executor's first tasks take as long again); seconds are those of the stage `read` in the manifest. Where reading is slow
+``--batches`` batches behind two that are not counted (of the driver's CPU, with ``--small-first``, behind so many small ones more; the second executor's first tasks take as long again); seconds are those of the stage `read` in the manifest. Where reading is slow
 (``--slow`` seconds for each thousand records, slept in the task; half the batch, two rounds) four workers stand beside one, and pinning means nothing. The driver's CPU is that of its own processes,
 Python and Java, between two rows of the manifest: of batches of ``--batch`` changes and of a fourth of that, and what the difference comes to for a million;
-with and without Java's compilers, which in the first minutes take a third of it. With several tables the smaller batch has fewer of them, whose
+with and without Java's compilers, which in the first minutes take a third of it; and that of the larger ones for a million changes. With several tables the smaller batch has fewer of them, whose
 plans are not there then: ask for ``--tables 1``.
 """
 
@@ -28,10 +28,11 @@ from typing import Any
 import pyarrow as pa
 
 from bench import result_file
-from bench.drains import WHOLE, change, drain, fill, pipeline
+from bench.drains import WHOLE, change, change_ranges, drain, fill, pipeline
 from bench.lanes import WARM, by_batch
 from bench.spent import compiler_seconds, tree_seconds
 from bench.stacks import fresh_stack
+from ingest.batch.parts import Parts
 from ingest.demo.job import Job
 from ingest.kafka.batch_ranges import KafkaLog
 from ingest.kafka.ports import RecordSource
@@ -42,6 +43,10 @@ from tests.support.cluster import Cluster
 
 SLOW = "BENCH_SLOW"
 """Of a job's environment: seconds that a task sleeps for each thousand records."""
+SMALL_FIRST = "BENCH_SMALL_FIRST"
+"""Of a job's environment: how many of its first batches are small."""
+SMALL = 60_000
+"""Changes of such a one."""
 
 
 def main() -> None:
@@ -56,6 +61,13 @@ def main() -> None:
         "--slow-rounds", type=int, default=2, help="what is slept is the same each time"
     )
     parser.add_argument("--slow", type=float, default=0.2)
+    parser.add_argument(
+        "--ranges", type=int, help="changes are UPDATEs of so many rows each: millions in minutes"
+    )
+    parser.add_argument(
+        "--small-first", type=int, default=0,
+        help=f"batches of {SMALL:,} that a job takes before the driver's CPU is looked at",
+    )  # fmt: skip
     result_file.asks_for_json(parser)
     given = parser.parse_args()
     with fresh_stack("cluster") as (stack, folder):
@@ -63,8 +75,11 @@ def main() -> None:
         fill(stack, tables, given.rows)
         print("filling Kafka …", flush=True)
         drain(stack, folder / "first", "ingest", tables, 0)
-        change(stack, tables, given.rows, given.changes, 10)
-        drain(stack, folder / "first", "ingest", tables, 0)
+        if given.ranges:
+            change_ranges(stack, tables, given.rows, given.changes, given.ranges)
+        else:
+            change(stack, tables, given.rows, given.changes, 10)
+        drain(stack, folder / "first", "ingest-limited", tables, 200_000)
         found = Bench(stack, folder, given).measure()
     result_file.write(given, "cluster", **found)
 
@@ -94,16 +109,24 @@ class Bench:
                 f"{many} beside {few}: {median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
             )
         few = batch // 4
-        cost = {size: [spent for _, spent in self._taken(2, size)] for size in (few, batch)}
+        cost = {
+            size: self._taken(2, size, small_first=self.given.small_first) for size in (few, batch)
+        }
         for what in ("all", "work"):
-            small, large = (median(getattr(one, what) for one in each) for each in cost.values())
+            small, large = (
+                median(getattr(spent, what) for _, spent in each) for each in cost.values()
+            )
             slope = (large - small) / (batch - few) * 1e6
             without = " without Java's compilers" if what == "work" else ""
+            each = median(getattr(spent, what) / one.changes * 1e6 for one, spent in cost[batch])
             print(
-                f"the driver{without}: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}"
+                f"the driver{without}: {small:.2f} s of CPU for {few:,} changes, {large:.2f} for {batch:,}: "
+                f"{each:.2f} for each million of these, {slope:.2f} for a million more"
             )
-            print(f"that is {slope:.2f} s for a million more")
-        driver = {f"{size:,}": [asdict(one) for one in each] for size, each in cost.items()}
+        driver = {
+            f"{size:,}": [{"changes": one.changes, **asdict(spent)} for one, spent in each]
+            for size, each in cost.items()
+        }
         return {"rates": found, "driver": driver}
 
     def _note(self, found: dict[str, list[float]], name: str, of: list[tuple[Entry, Cpu]]) -> None:
@@ -113,19 +136,22 @@ class Bench:
         found.setdefault(name, []).append(rate)
         print(f"{name:<9} {rate:>9,.0f} changes read a second", flush=True)
 
-    def _taken(self, workers: int, size: int, slow: float = 0) -> list[tuple[Entry, Cpu]]:
+    def _taken(
+        self, workers: int, size: int, slow: float = 0, small_first: int = 0
+    ) -> list[tuple[Entry, Cpu]]:
         """Batches of a job with so many workers, and what each cost the driver."""
         home = self.folder / f"cluster{time.monotonic_ns()}"
         cluster = Cluster(home, workers, pinned=not slow)
         try:
             cluster.start()
-            return self._batches(cluster, home / "lake", size, slow)
+            given = {SLOW: str(slow), SMALL_FIRST: str(small_first)}
+            return self._batches(cluster, home / "lake", size, given)
         finally:
             cluster.stop()
             shutil.rmtree(home)
 
     def _batches(
-        self, cluster: Cluster, lake: Path, size: int, slow: float
+        self, cluster: Cluster, lake: Path, size: int, given: Mapping[str, str]
     ) -> list[tuple[Entry, Cpu]]:
         lake.mkdir()
         file, ledger = lake / "b.yaml", Ledger(str(lake))
@@ -133,9 +159,10 @@ class Bench:
             merge_engine="spark", max_megabytes_per_batch=WHOLE
         )
         pipeline(self.stack, file, lake, size, **spark)
-        environment = {"INGEST_HOME": str(self.stack.home), **({SLOW: str(slow)} if slow else {})}
+        environment = {"INGEST_HOME": str(self.stack.home), **given}
         job = Job.start(file, lake / "job.log", env=environment, program="bench.cluster")
-        seen = by_batch(job, ledger, 0, self.given.batches + WARM, _cost)
+        many = int(given[SMALL_FIRST]) + self.given.batches + WARM
+        seen = by_batch(job, ledger, 0, many, _cost)
         of = {one.batch_id: one for one in ledger.entries(1000)}
         pairs = [(one, one + 1) for one in seen if one + 1 in seen]
         full = [(of[now], _spent(seen[before], seen[now])) for before, now in pairs]
@@ -185,10 +212,21 @@ def run_slowly(seconds: float) -> None:
     KafkaLog.source = slow  # type: ignore[method-assign]
 
 
+def begin_small(many: int) -> None:
+    """`ingest`, whose first batches are small: by the time that it takes larger ones Java has compiled most of what they need."""
+    usual, parts = Parts._limit, iter(range(many))
+
+    def limit(self: Parts) -> int:
+        return SMALL if next(parts, None) is not None else usual(self)
+
+    Parts._limit = limit  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
         from ingest.cli.app import main as ingest
 
+        begin_small(int(os.environ.get(SMALL_FIRST, "0")))
         if seconds := float(os.environ.get(SLOW, "0")):
             run_slowly(seconds)
         ingest()

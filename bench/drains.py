@@ -287,6 +287,21 @@ def change(
         list(pool.map(write_, range(WRITERS)))
 
 
+def change_ranges(stack: Stack, tables: list[str], rows: int, count: int, each: int) -> None:
+    """``count`` updates of all tables together, by statements and transactions of ``each`` neighbours: tens of times as many a
+    second as :func:`change` writes.
+    """
+    with closing(stack.mysql().admin()) as connection, connection.cursor() as cursor:
+        for done in range(0, count, each):
+            number = done // each
+            table, first = tables[number % len(tables)], number // len(tables) * each % rows
+            cursor.execute(
+                f"UPDATE d.{table} SET amount = RAND(), note = CONCAT('n', RAND()), changed = {number + 1} "
+                f"WHERE id >= {first} AND id < {first + each}"
+            )
+            connection.commit()
+
+
 def _statements(tables: list[str], rows: int, count: int, writer: int, after: int) -> Iterator[str]:
     rng, born = random.Random(f"drains {writer} {after}"), rows + after
     names = ", ".join(COLUMNS)
