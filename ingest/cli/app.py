@@ -13,6 +13,7 @@ from ingest import __version__
 from ingest.cli import connector, flow, local, quarantine, recipe
 from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, err, out, print_json, quiet_libraries, say
+from ingest.model.counted import counted
 from ingest.model.errors import Exit
 
 app = typer.Typer(
@@ -56,7 +57,9 @@ def init(
 
     first = First(mysql, password_file, (*tables, *(more or ())), name, kafka, connect, lake)
     found = write(first, output, local.home_folder(home), force=force)
-    say(f"{output}: {len(found)} tables of {mysql} are taken")
+    say(
+        f"{output}: {counted(len(found), 'table')} of {mysql} {'is' if len(found) == 1 else 'are'} taken"
+    )
     for table in found[:12]:
         say(f"  {table}")
     if len(found) > 12:

@@ -11,6 +11,7 @@ from rich.text import Text
 from ingest.batch.batch_report import BatchReport
 from ingest.cli.screen import err, say
 from ingest.lake.quarantine.waiting_list import Waiting
+from ingest.model.counted import counted
 
 
 class BatchLines:
@@ -29,8 +30,8 @@ class BatchLines:
         self._rejects += entry.rejects
         touched = sum(1 for state in entry.tables.values() if state.changes)
         line = (
-            f"batch {entry.batch_id:>5}  {entry.changes:>9,} changes  "
-            f"{touched:>4} tables  {entry.seconds:>6.1f} s"
+            f"batch {entry.batch_id:>5}  {_column(entry.changes, 9, 'change')}  "
+            f"{_column(touched, 4, 'table')}  {entry.seconds:>6.1f} s"
         )
         if entry.resent:
             known = ""
@@ -45,14 +46,23 @@ class BatchLines:
 
     def total(self, *, once: bool, file: Path) -> None:
         """The run has ended."""
-        say(f"done: {self._changes:,} changes in {self._batches} batches")
+        say(
+            f"done: {counted(self._changes, 'change')} in {self._batches:,} {'batch' if self._batches == 1 else 'batches'}"
+        )
         if self._rejects:
             say(
-                f"{self._rejects} changes went to quarantine, each with its reason; later changes of "
+                f"{counted(self._rejects, 'change')} went to quarantine, each with its reason; later changes of "
                 f"their keys wait behind them: ingest status {file}"
             )
         if once:
             say(f"next: ingest audit {file}")
+
+
+def _column(many: int, width: int, one: str) -> str:
+    """Numbers stand below each other, and so does what comes behind."""
+    words = counted(many, one)
+    number = f"{many:,}"
+    return " " * (width - len(number)) + words.ljust(len(number) + len(one) + 2)
 
 
 def waiting_lines(waiting: Sequence[Waiting]) -> Text:
@@ -61,7 +71,9 @@ def waiting_lines(waiting: Sequence[Waiting]) -> Text:
         return Text("quarantine  nothing waits\n")
     text = Text()
     for one in waiting:
-        text.append(f"quarantine  {one.table}: {one.changes:,} changes: {one.reason}\n", "red")
+        text.append(
+            f"quarantine  {one.table}: {counted(one.changes, 'change')}: {one.reason}\n", "red"
+        )
     return text.append(
         "            mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table; "
         "`ingest quarantine` lists, shows and drops them\n"

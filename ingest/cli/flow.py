@@ -10,6 +10,7 @@ import typer
 from ingest.cli import local
 from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, out, print_json, say
+from ingest.model.counted import counted
 from ingest.model.errors import Exit
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def run(
 
     pipeline = load(file)
     status = flow_job.run(pipeline, name, _log(pipeline, home), say, once=once)
-    say(f"done: {status.rows:,} rows, up to batch {status.batch}; {status.late:,} came late")
+    say(
+        f"done: {counted(status.rows, 'row')}, up to batch {status.batch}; {status.late:,} came late"
+    )
     if status.late:
         say(f"next: ingest flow late {file} {name}")
     if status.refused:
@@ -98,7 +101,7 @@ def late(
     if apply:
         with flow_job.held(pipeline, name, _log(pipeline, home), say) as query:
             done = late_applied.apply(query)
-        say(f"{done.windows:,} windows computed anew, {done.rows:,} rows merged")
+        say(f"{counted(done.windows, 'window')} computed anew, {counted(done.rows, 'row')} merged")
         return
     with flow_job.session(pipeline, _log(pipeline, home)) as spark:
         rows = late_applied.late_rows(spark, FlowFolder(pipeline, name))

@@ -12,6 +12,7 @@ from rich.text import Text
 from ingest.config.flow_settings import Flow
 from ingest.flows.flow_record import FlowStatus
 from ingest.flows.flow_state import OperatorState
+from ingest.model.counted import counted
 
 _STYLES = {"runs": "green", "failed": "red", "died": "red", "silent": "red", "waits": "yellow"}
 
@@ -76,8 +77,8 @@ def state_table(found: Sequence[OperatorState]) -> Group:
         store = "" if one.store == "default" else f", store {one.store}"
         parts.append(
             Text(
-                f"operator {one.operator} ({one.name}{store}): {one.rows:,} rows in {one.partitions} "
-                f"partitions, as of batch {one.batch}"
+                f"operator {one.operator} ({one.name}{store}): {counted(one.rows, 'row')} in "
+                f"{counted(one.partitions, 'partition')}, as of batch {one.batch}"
             )
         )
         parts += [Text(f"  {row['row']}", "dim") for row in one.some]

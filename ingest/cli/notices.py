@@ -11,6 +11,7 @@ from functools import cache
 from ingest.flows.flow_record import FlowStatus
 from ingest.lake.quarantine.waiting_list import Waiting
 from ingest.model import reasons
+from ingest.model.counted import counted
 from ingest.model.gap import Gap
 from ingest.model.manifest import TableState
 from ingest.observe.only_in_lake import OnlyInLake
@@ -144,7 +145,7 @@ def _waiting(one: Waiting) -> Notice:
         Goes.BY_HAND,
         "quarantine",
         one.table,
-        f"{one.table}: {one.changes:,} changes: {one.reason}",
+        f"{one.table}: {counted(one.changes, 'change')}: {one.reason}",
         one.reason,
         _what_to_do(
             "mend the cause and `ingest replay` (or restart the job), or `ingest resync` the table; "
@@ -163,7 +164,7 @@ def _only_in_lake(one: OnlyInLake) -> Notice:
         Goes.OVER if one.keeps else Goes.BY_HAND,
         "left",
         one.name,
-        f"{one.name}: {one.rows:,} rows that only the lake has: {one.reason}",
+        f"{one.name}: {counted(one.rows, 'row')} that only the lake has: {one.reason}",
         f"only the lake has them: {one.reason}",
         "" if one.keeps else _what_to_do(one.remedy),
         "dim" if one.keeps else "yellow",
@@ -182,7 +183,7 @@ def _flow(name: str, one: FlowStatus) -> Notice:
         Goes.BY_HAND if bad else Goes.BY_ITSELF,
         "flow",
         name,
-        f"{name} {one.state}: batch {one.batch}, {one.rows:,} rows{late}{refused}",
+        f"{name} {one.state}: batch {one.batch}, {counted(one.rows, 'row')}{late}{refused}",
         f"{one.state}: {one.error}" if bad and one.error else one.state,
         one.error,
         "red" if bad else "",

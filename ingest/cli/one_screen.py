@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from ingest.cli.notices import Notice
+from ingest.model.counted import counted
 from ingest.observe.pipeline_status import TableProgress
 
 Line = tuple[str, str]
@@ -108,7 +109,7 @@ def rows(tables: Sequence[TableProgress], most: int = ROWS) -> tuple[list[TableP
     left = order[most:]
     waiting = sum(map(_is_behind, left))
     those = f"{waiting:,} of them are behind" if waiting else "nothing of which waits"
-    return order[:most], f"and {len(left):,} tables more, {those}; --all lists them"
+    return order[:most], f"and {counted(len(left), 'table')} more, {those}; --all lists them"
 
 
 def _is_behind(table: TableProgress) -> bool:

@@ -12,6 +12,7 @@ import typer
 from ingest.cli import local
 from ingest.cli.arguments import Json, PipelineFile
 from ingest.cli.screen import command, out, print_json, say
+from ingest.model.counted import counted
 from ingest.model.errors import Exit, IngestError
 from ingest.model.quarantine_drop import Drop
 from ingest.model.topics import table_or_topic
@@ -150,11 +151,11 @@ def _confirm(changes: int, table: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise IngestError(
             "E-QUARANTINE-CONFIRM",
-            f"{changes:,} changes of {table} would be given up, and there is nobody to ask.",
+            f"{counted(changes, 'change')} of {table} would be given up, and there is nobody to ask.",
             means="Nothing was dropped.",
             remedy="say `--yes`.",
         )
-    if not typer.confirm(f"Give these {changes:,} changes of {table} up?"):
+    if not typer.confirm(f"Give {counted(changes, 'change')} of {table} up?"):
         say("nothing was dropped")
         raise typer.Exit(int(Exit.REFUSED))
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from ingest.cli import one_screen
 from ingest.cli.notices import notices
 from ingest.cli.one_screen import Line
+from ingest.model.counted import counted
 from ingest.model.manifest import Entry
 from ingest.model.reasons import FITS
 from ingest.observe import lanes
@@ -55,13 +56,15 @@ def _pipeline(report: ProgressReport) -> list[Line]:
         lines.append(("lake       no batch yet; `ingest run` applies the first", ""))
     elif newest.source_time:
         at = f"source time {newest.source_time:%Y-%m-%d %H:%M:%S} UTC"
-        so_far = f"batch {newest.batch_id}, {report.total_changes:,} changes so far"
+        so_far = f"batch {newest.batch_id}, {counted(report.total_changes, 'change')} so far"
         lines.append((f"lake       {so_far}, {at}", ""))
     else:
         lines.append((f"lake       batch {newest.batch_id}", ""))
     if report.missing is not None:
-        missing = f"{report.missing:,} transactions not in Kafka yet"
-        lines.append((f"lag        {missing}, {report.pending:,} records not applied yet", ""))
+        missing = f"{counted(report.missing, 'transaction')} not in Kafka yet"
+        lines.append(
+            (f"lag        {missing}, {counted(report.pending, 'record')} not applied yet", "")
+        )
     return lines
 
 
@@ -74,11 +77,10 @@ def _newest(newest: Entry | None) -> list[Line]:
     if newest and newest.lanes:
         lines.append(f"read       {lanes.in_words(newest.lanes)}")
     if many := sum(1 for one in newest.tables.values() if one.log) if newest else 0:
-        those = "1 table" if many == 1 else f"{many:,} tables"
-        lines.append(f"logs       each change of {those} is in its change log")
+        lines.append(f"logs       each change of {counted(many, 'table')} is in its change log")
     if newest and newest.state_rows:
         size = f"{newest.state_bytes / 1e6:.1f} MB of state"
-        lines.append(f"dedup      {newest.state_rows:,} changes remembered, {size}")
+        lines.append(f"dedup      {counted(newest.state_rows, 'change')} remembered, {size}")
     return [(line, "dim") for line in lines]
 
 
