@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ingest.arrow.table_batch import TableBatch
+from ingest.batch.step_cutter import Cut
 from ingest.model.manifest import TableState
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId
@@ -14,12 +14,12 @@ from ingest.schema.steps import Applied, TableFacts
 
 @dataclass(frozen=True)
 class Decided:
-    """What a batch means. ``facts``, ``tables``: of each table that it changes; ``doubts``: tables of which it is not
+    """What a batch means. ``facts``: of each table that it changes; ``cut``: its part of it; ``doubts``: tables of which it is not
     certain any more what they hold.
     """
 
     facts: Mapping[TableId, TableFacts]
-    tables: list[TableBatch]
+    cut: Cut
     doubts: Mapping[TableId, Doubt]
 
 

@@ -176,7 +176,7 @@ class LogFilling:
         # What was applied without a change behind it, as a DROP TABLE, is of the log, too.
         applied = max(at for at in (found.high, state.position) if at)
         found = replace(found, high=applied)
-        (batch,) = self.cutter.prepare(read, {table: found}, seen, previous=None)
+        (batch,) = self.cutter.prepare(read, {table: found}, seen, previous=None).whole()
         self.held.leave_out(seen.note.batch_id, [batch], read.changes)
         assert batch.log is not None
         assert read.changes is not None

@@ -208,26 +208,26 @@ class Batches:
         if read.counts.regressed:
             raise regression(read.counts.regressed, self.newest)
         doubts = self._again.doubts(read, seen, self.newest)
-        tables = self._cutter.prepare(read, facts, seen, self.newest)
-        return Decided(facts, tables, doubts)
+        return Decided(facts, self._cutter.prepare(read, facts, seen, self.newest), doubts)
 
     def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:
         """The quarantine's part, then each table's; None where nothing that waits can be applied yet."""
         identity = self._identity(
             Role.QUARANTINE, note.checkpoint_id, note.batch_id, note.as_json()
         )
-        rejects, settled = 0, None
+        cut, rejects, settled = decided.cut, 0, None
+        self.tables.refuse_alone(cut, self.newest)
         if read.changes is not None:
             if not note.replay:
-                rejects = self._quarantine(read, decided.tables, identity)
+                rejects = self._quarantine(read, cut.tables, identity)
             else:
-                settled = self._held.retry(read.changes, decided.tables, note.batch_id)
+                settled = self._held.retry(read.changes, cut.tables, note.batch_id)
                 if settled is None:
                     return None
             watch.done("type")
         reached("quarantine_committed", note.batch_id)
         topic = self.pipeline.topic
-        done = self.tables.apply(decided.tables, Work.of(note), self.newest)
+        done = self.tables.apply(cut, Work.of(note), self.newest)
         watch.done("apply")
         if settled is not None:
             self._held.settle(settled, identity, [topic(table) for table in done.stopped])
@@ -265,7 +265,7 @@ class Batches:
                 stopped=done.stopped,
                 hidden=read.hidden,
             ),
-            batch_id=note.batch_id + further_numbers(decided.tables),
+            batch_id=note.batch_id + further_numbers(decided.cut.tables),
             term=self._committer.term,
             rejects=done.rejects,
             resent=counts.passed_over,

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingest.arrow.json_columns import Layout
+from ingest.arrow.kept_rows import KeptRows
 from ingest.arrow.layouts import Layouts, barriers, in_force
 from ingest.arrow.pieces import Before
+from ingest.arrow.source_rows import SourceRows
 from ingest.batch import arrow_reader
 from ingest.batch.odd_records import OddRecords
 from ingest.batch.plain_request import PlainRequest
@@ -19,6 +21,7 @@ from ingest.batch.task_reader import TaskReader
 from ingest.changes.row_images import RowSchema
 from ingest.kafka.lane import LaneFacts, lane, stays
 from ingest.model import reasons
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, Place
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
@@ -26,7 +29,7 @@ from ingest.model.topics import TableId
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.set_aside import Spans
-from ingest.schema.steps import steps
+from ingest.schema.steps import TableFacts, steps
 
 
 class PlainReader:
@@ -105,7 +108,7 @@ class PlainReader:
             table
             for table, found in read.facts.items()
             # Each change was read with the layout of the schema in force at its place.
-            if read.rows[table].fit(steps(found, catalog, _applied(table, previous)))
+            if _fit(read.rows[table], found, catalog, _applied(table, previous))
         }
         again = {
             topic: reasons.COLUMNS_CHANGE.of()
@@ -188,6 +191,16 @@ class PlainReader:
         readable = admitted(version, self._pipeline.lake.profile)
         zero = self._pipeline.source.epoch_dates
         return Layout(version, RowSchema.of(readable.columns, version.key, zero))
+
+
+def _fit(
+    rows: SourceRows | KeptRows, found: TableFacts, catalog: Catalog, applied: Position | None
+) -> bool:
+    """Where no steps can be told Spark reads the table, and it stands still by that (``StepCutter.prepare``)."""
+    try:
+        return rows.fit(steps(found, catalog, applied))
+    except IngestError:
+        return False
 
 
 def special(note: Note, *, late: bool) -> str | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field, replace
 
-from ingest.arrow.table_batch import TableBatch
+from ingest.batch.step_cutter import Cut
 from ingest.batch.table_applier import Applier, Work
 from ingest.lake.delta.delta_log import TornCommitError
 from ingest.model import reasons
@@ -73,6 +73,17 @@ class Failures:
         self._tries[table] += 1
         return not self.is_everybodys(failure) or self._tries[table] >= TRIES
 
+    def first(self, found: Iterable[BaseException]) -> BaseException:
+        """Of several, the one that says best what is wrong: everybody's, else one that may have been chance. A table's own must not hide either, as
+        it ends a run that these would not.
+        """
+
+        def own(failure: BaseException) -> tuple[bool, bool]:
+            certain = isinstance(failure, IngestError) and not failure.may_pass
+            return not self.is_everybodys(failure), certain
+
+        return min(found, key=own)
+
     def forget(self, applied: Iterable[TableId]) -> None:
         """What failed at these was chance."""
         for table in applied:
@@ -124,48 +135,56 @@ class SideBySide:
         stay = set(map(str, self.standing(newest)))
         return {name: at for name, at in ddl.items() if name not in stay}
 
-    def apply(self, tables: Sequence[TableBatch], work: Work, newest: Entry | None) -> Outcome:
+    def refuse_alone(self, cut: Cut, newest: Entry | None) -> None:
+        """Raises why no part of a batch can be cut where there is no other table that could go on: before anything is committed of it."""
+        if not cut.tables and not self._others(cut.failed, newest):
+            cut.whole()
+
+    def _others(self, failed: Collection[TableId], newest: Entry | None) -> bool:
+        return any(TableId.parse(name) not in failed for name in (newest.tables if newest else {}))
+
+    def apply(self, cut: Cut, work: Work, newest: Entry | None) -> Outcome:
         """Raises the first failure, but for tables that have failed by themselves before."""
+        keyed = {one.facts.table: all(step.key for step in one.steps) for one in cut.tables}
         futures = {
-            table.facts.table: self.pool.submit(self.applier.apply, table, work) for table in tables
+            one.facts.table: self.pool.submit(self.applier.apply, one, work) for one in cut.tables
         }
         wait(futures.values())  # all of them: a replay must not meet a thread of its own past
-        failed = {table: failure for table, one in futures.items() if (failure := one.exception())}
+        failed: dict[TableId, BaseException] = {**cut.failed}
+        failed |= {table: failure for table, one in futures.items() if (failure := one.exception())}
         for table, failure in failed.items():
             of_table(failure, str(table))
         states = newest.tables if newest else {}
-        others = any(name for name in states if TableId.parse(name) not in failed)
         applied = futures.keys() - failed.keys()
         self.failures.forget(applied)
-        if failed and not self.failures.its_own(failed, others or bool(applied), applied):
-            raise next(iter(failed.values()))
+        others = bool(applied) or self._others(failed, newest)
+        if failed and not self.failures.its_own(failed, others, applied):
+            raise self.failures.first(failed.values())
         stopped = {
             table: replace(states[str(table)], changes=0, stopped=why, hidden=None)
             for table, why in self.aside.items()
             if str(table) in states
         }
         stopped |= {
-            table: self._stop(batch, failure, states.get(str(table)))
-            for batch in tables
-            if (failure := failed.get(table := batch.facts.table)) is not None
+            table: self._stop(table, failure, states.get(str(table)), keyed=keyed.get(table, False))
+            for table, failure in failed.items()
         }
         reached("tables_committed", work.batch_id)
         done = [one.result() for table, one in futures.items() if table not in failed]
         return Outcome(done, stopped)
 
     def _stop(
-        self, batch: TableBatch, failure: BaseException, state: TableState | None
+        self, table: TableId, failure: BaseException, state: TableState | None, *, keyed: bool
     ) -> TableState:
         """Back to what is published, so that nothing is applied twice when it goes on. A table with a key needs that less,
         as each of its rows says how new it is; one without, which cannot be brought back, ends the batch for all.
         """
-        table = batch.facts.table
         why = reasons.STOPPED.of(words=in_words(failure, self.applier.pipeline.path(table)))
         state = state or TableState(self.applier.pipeline.path(table), 0)
         try:
             state = replace(state, version=self.applier.bring_back(table, state.version))
         except Exception:  # noqa: BLE001  whatever it is, it came after the failure that counts
-            if not all(one.key for one in batch.steps):
+            if not keyed:
                 raise failure from None
         self.say(f"{table} stands still, the others go on: {why}")
         return replace(state, changes=0, stopped=why, hidden=None)

@@ -17,6 +17,7 @@ from ingest.changes.kept_frames import free, keep
 from ingest.kafka.ports import parts
 from ingest.lake.quarantine import held_back
 from ingest.model.position_ties import Tie
+from ingest.schema.topic_owners import owners
 
 
 class SparkReader:
@@ -60,7 +61,10 @@ class SparkReader:
         records = request.spark.read(note.ranges)
         records = records.coalesce(parts(note.ranges, self._job.session.sparkContext))
         epochs, touched = self._job.epochs, request.touched
-        marked = batch_facts.marked(records, epochs, previous, touched, self._dedup.by)
+        topics = None if note.replay else request.topics  # what waited may be of any
+        known = {*request.catalog.versions, *request.aside}
+        own = owners(known, topics, self._job.pipeline.topic)
+        marked = batch_facts.marked(records, epochs, previous, touched, self._dedup.by, own)
         marked = dedup.set_aside(dedup.paused(marked, note.paused), request.aside)
         if request.spark.unseen is not None:
             marked = dedup.remembered(marked, request.spark.unseen)

@@ -20,6 +20,7 @@ from ingest.changes import dedup, restarted_snapshots, row_images
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.manifest import next_entry
+from ingest.model.errors import IngestError
 from ingest.model.manifest import Entry, TableState
 from ingest.model.position import Position
 from ingest.model.start_facts import Note
@@ -29,6 +30,20 @@ from ingest.schema.admission import admitted
 from ingest.schema.catalog import Catalog
 from ingest.schema.change_log import Control
 from ingest.schema.steps import Step, TableFacts, steps
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Each table's part of a batch. ``failed``: tables whose part cannot be cut, each with why."""
+
+    tables: list[TableBatch]
+    failed: Mapping[TableId, IngestError]
+
+    def whole(self) -> list[TableBatch]:
+        """All parts. Raises the first failure."""
+        for failure in self.failed.values():
+            raise failure
+        return self.tables
 
 
 @dataclass
@@ -49,21 +64,32 @@ class StepCutter:
         facts: Mapping[TableId, TableFacts],
         seen: InForce,
         previous: Entry | None,
-    ) -> list[TableBatch]:
-        """Cut each table's changes into steps: those of the tables that were read by Arrow, and of all others."""
+    ) -> Cut:
+        """Cut each table's changes into steps: those of the tables that were read by Arrow, and of all others.
+
+        What an error of ours says is wrong with one table alone is no reason to stop the others, as long as the table can stand still: its changes
+        wait in its own topic. Raises where they stand in another one.
+        """
         self.prepared = []
         self._replays = seen.note.replay
         self._logs = self._log_places(read, facts, seen.note, previous)
         fresh, rows = read.fresh, read.rows
         catalog, states = seen.catalog, previous.tables if previous else {}
         readable = None if fresh is None else fresh.filter(F.col("reason").isNull())
+        failed = dict[TableId, IngestError]()
         for table, found in facts.items():
-            if table in rows:
-                self.prepared.append(self._cut_rows(rows[table], found, catalog, states))
-            else:
-                assert readable is not None
-                self.prepared.append(self._cut(readable, found, catalog, states))
-        return self.prepared
+            try:
+                if table in rows:
+                    cut = self._cut_rows(rows[table], found, catalog, states)
+                else:
+                    assert readable is not None
+                    cut = self._cut(readable, found, catalog, states)
+                self.prepared.append(cut)
+            except IngestError as failure:
+                if failure.may_pass or not found.topics <= {self.pipeline.topic(table)}:
+                    raise
+                failed[table] = failure
+        return Cut(self.prepared, failed)
 
     def release(self) -> None:
         """Free what the newest batch's tables have kept, their rows in the driver with it."""

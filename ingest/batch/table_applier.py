@@ -249,7 +249,7 @@ class Applier:
         the files of before it may be gone. Markers stay, too: a batch of the same number would find its commits done.
         """
         target = SparkTable(self._own_session(), self.pipeline.path(table))
-        if self._is_log(target, table):
+        if not target.exists() or self._is_log(target, table):
             return version
         if other_writers.since(target, version).markers != {}:
             target.restore(version)

@@ -20,6 +20,7 @@ from ingest.model.position import Position
 from ingest.model.position_ties import Tie
 from ingest.model.topics import TableId
 from ingest.schema.steps import READ_AT, TableFacts
+from ingest.schema.topic_owners import Owners
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,12 @@ def marked(
     previous: Entry | None,
     touched: Sequence[Place],
     by: str,
+    owners: Owners,
 ) -> DataFrame:
     """``envelope.changes`` of Kafka's records, marked (``dedup.marked``) by what the manifest held before the
-    batch. ``touched``: its topic partitions; ``by``: the pipeline file's `dedup.by`.
+    batch. ``touched``: its topic partitions; ``by``: the pipeline file's `dedup.by`; ``owners``: as ``envelope.changes`` has them.
     """
-    changes = envelope.changes(records, epochs)
+    changes = envelope.changes(records, epochs, owners)
     marks = previous.high_water if previous else {}
     here = {place: marks[place] for place in touched if place in marks}
     if by == "watermark":

@@ -114,7 +114,7 @@ class Rehearsal:
                 seen.note, seen.catalog, seen.aside, SparkRecords(lambda _: records), None
             )
             read, _ = reader.read(request, Stopwatch())
-            tables = cutter.prepare(read, read.facts, seen, None)
+            tables = cutter.prepare(read, read.facts, seen, None).whole()
             assert read.fresh is not None
             assert read.changes is not None
             collected_changes.look(read.fresh, tables, pool, collect=True)

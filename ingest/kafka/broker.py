@@ -255,22 +255,24 @@ def unread(
     consumer: Consumer, place: TopicPartition, *, begun_at: int = 0, passes_over: bool = False
 ) -> Iterator[Message]:
     """What a consumer has not read yet of everything committed so far; errors are messages, too. ``begun_at``: the offset that it was assigned;
-    ``passes_over``: go on with what is left where Kafka has let go of some of it (its retention); without, that is a failure.
+    ``passes_over``: go on with what is there where Kafka has let go of some of it (its retention), or the topic was made again and does not reach
+    so far; without, either is a failure.
 
     A consumer always has a fetch under way, which the broker answers when there is something or half a
     second has passed, and it answers nothing else on that connection before. So it rests between looks.
     Transaction markers take offsets without being records, so the position counts, not the offset of the
-    last record seen. Raises ``KafkaException`` where it stands still, or records are gone that it had not read.
+    last record seen. Raises ``KafkaException`` where it stands still, where records are gone that it had not read, and where the topic ends before what it
+    has read.
     """
     first, end = consumer.get_watermark_offsets(place, timeout=_TIMEOUT)
     at = _position(consumer, place, begun_at)
-    if at < first and not passes_over:
-        raise KafkaException(
-            KafkaError(KafkaError._AUTO_OFFSET_RESET, "records are gone that were not read")
-        )
-    if max(at, first) < end:
-        if at < first:
-            consumer.assign([TopicPartition(place.topic, place.partition, first)])
+    if not first <= at <= end:
+        if not passes_over:
+            gone = "records are gone that were not read" if at < first else _MADE_AGAIN
+            raise KafkaException(KafkaError(KafkaError._AUTO_OFFSET_RESET, gone))
+        at = begun_at = first
+        consumer.assign([TopicPartition(place.topic, place.partition, first)])
+    if at < end:
         consumer.resume([place])
         seen, since = -1, time.monotonic()
         while (at := _position(consumer, place, begun_at)) < end:
@@ -288,6 +290,11 @@ def unread(
             elif (message.offset() or 0) >= end:
                 break  # only markers of transactions were left, which move no position before the first record
         consumer.pause([place])
+
+
+_MADE_AGAIN = (
+    "it ends before what was read of it: it was deleted and made again, or has lost its end"
+)
 
 
 def _position(consumer: Consumer, place: TopicPartition, begun_at: int = 0) -> int:

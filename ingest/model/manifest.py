@@ -136,6 +136,11 @@ class TableState:
     """Its change log; None where the newest batch of the table was not written to one."""
 
     @property
+    def was_never_made(self) -> bool:
+        """True of a table that stood still before there was anything of it in the lake."""
+        return not (self.version or self.id)
+
+    @property
     def waits(self) -> bool:
         """True when changes are read and left in Kafka."""
         return bool(self.paused or self.stopped or self.hidden)

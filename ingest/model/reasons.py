@@ -253,6 +253,11 @@ NOT_AN_ENVELOPE = Reason(
 )
 NO_POSITION = Reason("envelope has no source position", _NOT_APPLIED, _NOT_OURS)
 UNKNOWN_OPERATION = Reason("envelope has an unknown operation", _NOT_APPLIED, _NOT_OURS)
+OF_ANOTHER_TABLE = Reason(
+    "the change is of another table than its topic: {table}",
+    "the change is not applied; the topic's own table goes on",
+    "see who else writes to the topic, then `ingest quarantine drop` what waits",
+)
 NO_AFTER = Reason("change has no after image", _NOT_APPLIED, _NOT_OURS)
 NO_BEFORE = Reason("change has no before image", _NOT_APPLIED, _NOT_OURS)
 NOT_ITS_TYPE = Reason("a value does not fit its column's type", _NOT_APPLIED, _NOT_OURS)
@@ -301,8 +306,18 @@ BEHIND = Reason(
     "mend what the earlier one waits for",
 )
 QUARANTINED = (
-    *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, NO_AFTER, NO_BEFORE, NOT_ITS_TYPE),
-    *(OTHER_COLUMNS, UNREAD_LABEL, NOT_SENT, DOES_NOT_FIT, EPOCH_DATE, ZERO_DATE_KEY),
+    *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, OF_ANOTHER_TABLE),
+    *(
+        NO_AFTER,
+        NO_BEFORE,
+        NOT_ITS_TYPE,
+        OTHER_COLUMNS,
+        UNREAD_LABEL,
+        NOT_SENT,
+        DOES_NOT_FIT,
+        EPOCH_DATE,
+        ZERO_DATE_KEY,
+    ),
     *(UPDATE_OF_A_LOG, ABSENT, BEHIND),
 )
 

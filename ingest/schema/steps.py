@@ -94,6 +94,8 @@ class TableFacts:
     """False where a policy ignores TRUNCATE."""
     bytes: int = 0
     """Of its messages."""
+    topics: frozenset[str] = frozenset()
+    """In which they stand."""
     truncated_at: Mapping[Position, datetime] = field(default_factory=dict)
     """When each of ``truncates`` was committed, as far as it is known."""
     numbers: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
@@ -135,6 +137,7 @@ def _combined(table: TableId, parts: list[Mapping[str, Any]]) -> TableFacts:
         table=table,
         changes=sum(part["changes"] for part in parts),
         bytes=sum(part.get("bytes") or 0 for part in parts),
+        topics=frozenset(part["topic"] for part in parts),
         low=min(Position.from_mapping(part["low"]) for part in parts),
         high=max(Position.from_mapping(part["high"]) for part in parts),
         high_water={

@@ -56,7 +56,8 @@ def may_be_finished(facts: StartFacts, torn: Sequence[LakeFacts]) -> Note | None
         or lost(facts, notes[0])
     ):
         return None
-    known = facts.newest.tables if facts.newest else {}
+    states = facts.newest.tables if facts.newest else {}
+    known = {name for name, state in states.items() if not state.was_never_made}
     went = any(lake.is_copy or (lake.version is None and lake.name in known) for lake in facts.lake)
     stuck = any(place in facts.unrestorable for place in restored_meanwhile(facts, torn))
     return None if went or stuck else notes[0]

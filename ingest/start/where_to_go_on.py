@@ -56,6 +56,8 @@ def _as_the_tables_are(facts: StartFacts, decided: Decided) -> Decided:
         known = lake.name in decided.tables
         if topic is None or not (known or lake.back):
             continue
+        if known and lake.version is None and decided.tables[lake.name].was_never_made:
+            continue
         if lake.version is None and lake.name in facts.untaken:
             # Where its topic was read up to stays: what Kafka still has of it is not applied again.
             decided = decided.without_table(lake.name).since(

@@ -75,7 +75,7 @@ class Unfit:
     remedy: str
 
     def refusal(self, table: str) -> IngestError:
-        """Ends the run before a batch with changes of the table."""
+        """Why a batch's changes of the table cannot be applied; it stands still before them."""
         return IngestError(
             "E-TABLE-TARGET",
             f"{table} cannot be kept as the pipeline file says: {self.why}.",

@@ -138,9 +138,10 @@ class HeldBack:
         """
         fresh = dedup.fresh(changes)
         others = changes.filter(F.col("passed_over") == OTHER_COLUMNS)
-        still = _rejects(fresh, tables, batch_id).select(*_RECORD).union(others.select(*_RECORD))
-        behind = self._leave_out(quarantine_rows.behind(_readable(fresh), _heads(still)), tables)
-        still = still.union(behind.select(*_RECORD))
+        rejects = _rejects(fresh, tables, batch_id)
+        heads = _heads(rejects).union(_heads(others))
+        behind = self._leave_out(quarantine_rows.behind(_readable(fresh), heads), tables)
+        still = reduce(DataFrame.union, [one.select(*_RECORD) for one in (rejects, others, behind)])
         record = quarantine_rows.RECORD
         settled = keep(quarantine_rows.without(changes, still, record).select(*record))
         self._cached.append(settled)
@@ -282,6 +283,9 @@ def _readable(fresh: DataFrame) -> DataFrame:
 
 
 def _heads(rows: DataFrame) -> DataFrame:
+    """Behind a change of another table than the topic's nothing waits: what the topic's own table has by that key is another row."""
+    own = ~F.col("reason").startswith(reasons.OF_ANOTHER_TABLE.opening)
+    rows = rows.filter(F.coalesce(own, F.lit(True)))
     return rows.select("topic", "partition", "offset", "key")
 
 

@@ -89,3 +89,11 @@ def test_where_only_a_transaction_s_marker_is_left_nobody_waits_for_a_record(clo
     consumer = Consumer(AT_ITS_END, first=2, at=NOTHING_READ_YET)
     assert list(broker.unread(consumer, PLACE, passes_over=True)) == []
     assert consumer.paused
+
+
+def test_where_the_topic_ends_before_what_was_read_it_says_so_or_begins_again(clock):
+    with pytest.raises(KafkaException) as gone:
+        list(broker.unread(Consumer(at=4), PLACE))
+    assert "made again" in gone.value.args[0].str()
+    made_again = Consumer(A, B, C, at=4)
+    assert list(broker.unread(made_again, PLACE, begun_at=4, passes_over=True)) == ["a", "b", "c"]

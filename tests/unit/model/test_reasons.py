@@ -65,6 +65,7 @@ STORED = [
     "value is not a Debezium envelope in JSON",
     "envelope has no source position",
     "envelope has an unknown operation",
+    "the change is of another table than its topic: {table}",
     "change has no after image",
     "change has no before image",
     "a value does not fit its column's type",
