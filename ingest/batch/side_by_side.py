@@ -57,8 +57,7 @@ class Failures:
         can go on; ``applied``: tables whose part of the same batch did not fail.
         """
         for table, failure in found.items():
-            certain = isinstance(failure, IngestError) and not failure.may_pass
-            self._tries[table] += TRIES if certain else 1
+            self._tries[table] += TRIES if _is_certain(failure) else 1
         if not others or any(map(self.is_everybodys, found.values())):
             return False
         if self.tables.issuperset(map(str, found)):
@@ -77,12 +76,7 @@ class Failures:
         """Of several, the one that says best what is wrong: everybody's, else one that may have been chance. A table's own must not hide either, as
         it ends a run that these would not.
         """
-
-        def own(failure: BaseException) -> tuple[bool, bool]:
-            certain = isinstance(failure, IngestError) and not failure.may_pass
-            return not self.is_everybodys(failure), certain
-
-        return min(found, key=own)
+        return min(found, key=lambda one: (not self.is_everybodys(one), _is_certain(one)))
 
     def forget(self, applied: Iterable[TableId]) -> None:
         """What failed at these was chance."""
@@ -94,6 +88,10 @@ class Failures:
         due = self._again_at is not None and self.clock() >= self._again_at
         self._again_at = None if due else self._again_at
         return due
+
+
+def _is_certain(failure: BaseException) -> bool:
+    return isinstance(failure, IngestError) and not failure.may_pass
 
 
 @dataclass(frozen=True)

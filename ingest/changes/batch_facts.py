@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ingest.changes import dedup, envelope
+from ingest.changes import dedup, envelope, strangers
 from ingest.model import numberings
 from ingest.model.epochs import Epoch, newest_restart
 from ingest.model.errors import Exit, IngestError
@@ -69,9 +69,9 @@ def marked(
     owners: Owners,
 ) -> DataFrame:
     """``envelope.changes`` of Kafka's records, marked (``dedup.marked``) by what the manifest held before the
-    batch. ``touched``: its topic partitions; ``by``: the pipeline file's `dedup.by`; ``owners``: as ``envelope.changes`` has them.
+    batch. ``touched``: its topic partitions; ``by``: the pipeline file's `dedup.by`; ``owners``: as ``strangers.named`` has them.
     """
-    changes = envelope.changes(records, epochs, owners)
+    changes = strangers.named(envelope.changes(records, epochs), owners)
     marks = previous.high_water if previous else {}
     here = {place: marks[place] for place in touched if place in marks}
     if by == "watermark":

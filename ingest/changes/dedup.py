@@ -93,7 +93,7 @@ def marked(
     obsolete = _holds(here < floor)
     reason = F.when(resent, RESENT).when(obsolete, OBSOLETE)
     torn = _holds(streamed() & other & ((ahead == 0) | (same_server & ahead.isNull())))
-    own = F.col("reading") == _of_tables(readings, "string")
+    own = F.col("reading") == of_tables(readings, "string")
     one_file = (here["epoch"] == floor["epoch"]) & (here["file"] == floor["file"])
     just_before = obsolete & one_file & (floor["pos"] - here["pos"] < MOVED_BACK)
     stray = _holds(own & just_before) & ~resent
@@ -130,21 +130,22 @@ def of_place(high_water: HighWaters) -> Column:
         }
         for (topic, partition), mark in high_water.items()
     }
-    return _literal(marks, _MARK)[F.concat_ws("/", "topic", F.col("partition").cast("string"))]
+    return lookup(marks, _MARK)[F.concat_ws("/", "topic", F.col("partition").cast("string"))]
 
 
 def _of_table(floors: Mapping[TableId, Position]) -> Column:
     """The position of a change's table; null without one."""
-    return _of_tables({t: position.as_dict() for t, position in floors.items()}, SQL_TYPE)
+    return of_tables({t: position.as_dict() for t, position in floors.items()}, SQL_TYPE)
 
 
-def _of_tables(said: Mapping[TableId, object], type_: str) -> Column:
+def of_tables(said: Mapping[TableId, object], type_: str) -> Column:
     """What is said of a change's table; null where nothing is."""
     values = {f"{t.database}\x00{t.name}": one for t, one in said.items()}
-    return _literal(values, type_)[F.concat_ws("\x00", "database", "table")]
+    return lookup(values, type_)[F.concat_ws("\x00", "database", "table")]
 
 
-def _literal(values: Mapping[str, object], type_: str) -> Column:
+def lookup(values: Mapping[str, object], type_: str) -> Column:
+    """A map, in which a key that is not there has NULL."""
     return F.from_json(F.lit(json.dumps(values)), f"map<string, {type_}>")
 
 

@@ -5,11 +5,9 @@ No record is dropped but those without a value: what cannot be read carries a ``
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,7 +15,6 @@ from pyspark.sql import functions as F
 from ingest.model import position, reasons
 from ingest.model.epochs import Epoch
 from ingest.schema import steps
-from ingest.schema.topic_owners import Owners
 
 ENVELOPE = (
     "before string, after string, op string, "
@@ -38,11 +35,8 @@ PLACE = ("topic", "partition", "offset")
 _RAW = (*PLACE, "key", "value", "timestamp", "run")
 
 
-def changes(
-    records: DataFrame, epochs: Sequence[Epoch] = (), owners: Owners = MappingProxyType({})
-) -> DataFrame:
-    """Kafka records to changes, one row each, null records left out. ``owners``: of tables, where their changes belong; changes elsewhere,
-    and in such a topic those of a table that is not among them, have a ``reason``.
+def changes(records: DataFrame, epochs: Sequence[Epoch] = ()) -> DataFrame:
+    """Kafka records to changes, one row each, null records left out.
 
     In: ``topic string, partition int, offset bigint, key binary, value binary, timestamp, run
     string`` (the connector run that wrote it, from the record's header); of records that wait in quarantine ``batch_id``, too.
@@ -55,8 +49,7 @@ def changes(
     waits = "batch_id" in records.columns
     place = F.struct(_epoch(epochs, waits=waits).alias("epoch"), *read.place).alias("position")
     found = records.filter(F.col("value").isNotNull()).withColumn("envelope", read.parsed)
-    found = found.select(*_RAW, *read.subject, place, *read.rest)
-    return _without_strangers(found, owners) if owners else found
+    return found.select(*_RAW, *read.subject, place, *read.rest)
 
 
 @dataclass(frozen=True)
@@ -109,32 +102,6 @@ def _envelope(_application: str) -> _Envelope:
             _envelope_reason(source, operation, file_number).alias("reason"),
         ),
     )
-
-
-def _without_strangers(found: DataFrame, owners: Owners) -> DataFrame:
-    """Changes of another table than their topic's cannot be applied. They are known by the topic alone: neither their table nor their place in the log says
-    anything of it.
-    """
-    topics = {f"{table.database}{_BETWEEN}{table.name}": topic for table, topic in owners.items()}
-    own = F.from_json(F.lit(json.dumps(topics)), "map<string, string>")
-    owned = F.from_json(F.lit(json.dumps(sorted(set(topics.values())))), "array<string>")
-    name = F.concat(F.col("database"), F.lit(_BETWEEN), F.col("table"))
-    home, here = F.try_element_at(own, name), F.col("topic")
-    nobody_s = name.isNotNull() & home.isNull() & F.array_contains(owned, here)
-    stranger = F.coalesce((home != here) | nobody_s, F.lit(False))
-    named = F.concat_ws(".", "database", "table")
-    says = F.replace(F.lit(reasons.OF_ANOTHER_TABLE.says), F.lit("{table}"), named)
-    found = found.withColumn("_strange", F.when(stranger, says))
-    known = {
-        name: F.when(F.col("_strange").isNull(), F.col(name))
-        for name in ("database", "table", "position")
-    }
-    reason = F.coalesce("_strange", "reason")
-    return found.withColumns({**known, "reason": reason}).drop("_strange")
-
-
-_BETWEEN = "\x00"
-"""No name of MySQL's may contain it."""
 
 
 def _reading(source: Column) -> Column:

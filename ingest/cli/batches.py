@@ -60,9 +60,8 @@ class BatchLines:
 
 def _column(many: int, width: int, one: str) -> str:
     """Numbers stand below each other, and so does what comes behind."""
-    words = counted(many, one)
-    number = f"{many:,}"
-    return " " * (width - len(number)) + words.ljust(len(number) + len(one) + 2)
+    number, word = counted(many, one).split()
+    return f"{number:>{width}} {word:<{len(one) + 1}}"
 
 
 def waiting_lines(waiting: Sequence[Waiting]) -> Text:

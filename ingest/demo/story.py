@@ -29,6 +29,7 @@ from ingest.lake.manifest.manifest_reader import Ledger, age
 from ingest.local import process, terminated
 from ingest.local.mysql import PIPELINE
 from ingest.local.stack import Stack
+from ingest.model.counted import counted
 from ingest.model.errors import Exit, IngestError
 from ingest.model.gtid import GtidSet
 from ingest.model.names import join
@@ -137,7 +138,7 @@ class Demo:
         assert entry is not None
         self.view.say(
             f"batch {entry.batch_id} is published: "
-            f"{entry.changes:,} rows in {len(entry.tables)} table{'s'[: len(entry.tables) > 1]}"
+            f"{counted(entry.changes, 'row')} in {counted(len(entry.tables), 'table')}"
         )
 
     def _live(

@@ -14,6 +14,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from ingest.config.connection_settings import Server
 from ingest.model.errors import IngestError
+from ingest.source.mysql_connection import Connection
 
 _PASSING = frozenset((1053, 1205, 1213, 2003, 2006, 2013, 2055))
 """The server is away or was lost; another transaction was in the way."""
@@ -28,7 +29,7 @@ def connect(server: Server) -> pymysql.Connection[Cursor]:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         tls = {"ssl": context}
     try:
-        connection: pymysql.Connection[Cursor] = pymysql.connect(
+        connection = Connection(
             host=server.host,
             port=server.port,
             user=server.user,

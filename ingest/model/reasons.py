@@ -306,19 +306,9 @@ BEHIND = Reason(
     "mend what the earlier one waits for",
 )
 QUARANTINED = (
-    *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, OF_ANOTHER_TABLE),
-    *(
-        NO_AFTER,
-        NO_BEFORE,
-        NOT_ITS_TYPE,
-        OTHER_COLUMNS,
-        UNREAD_LABEL,
-        NOT_SENT,
-        DOES_NOT_FIT,
-        EPOCH_DATE,
-        ZERO_DATE_KEY,
-    ),
-    *(UPDATE_OF_A_LOG, ABSENT, BEHIND),
+    *(NOT_UTF8, NOT_AN_ENVELOPE, NO_POSITION, UNKNOWN_OPERATION, OF_ANOTHER_TABLE, NO_AFTER),
+    *(NO_BEFORE, NOT_ITS_TYPE, OTHER_COLUMNS, UNREAD_LABEL, NOT_SENT, DOES_NOT_FIT, EPOCH_DATE),
+    *(ZERO_DATE_KEY, UPDATE_OF_A_LOG, ABSENT, BEHIND),
 )
 
 # Who merged a table: why this engine and, where one stands before it, why not that one.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -22,6 +19,7 @@ from ingest.schema.definition_differences import Told
 from ingest.schema.mysql_types import Column
 from ingest.schema.snapshot_select import OwnSelect
 from ingest.source import mysql_certificates, mysql_grants, mysql_settings
+from ingest.source.mysql_connection import Connection
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 
@@ -40,37 +38,13 @@ ANSWERS_WITHIN = 60.0
 milliseconds; but where its log ends is told behind the commit in hand, which may be of gigabytes."""
 
 
-@cache
-def _unverified() -> ssl.SSLContext:
-    """TLS that proves nothing, taken where the server offers it and `source.tls` does not ask for more."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-if TYPE_CHECKING:
-    _AnyConnection = pymysql.Connection[Cursor]
-else:
-    _AnyConnection = pymysql.Connection  # which is generic to those who check types alone
-
-
-class _Connection(_AnyConnection):
-    """Without `source.tls` PyMySQL (from 1.2 on) reads the machine's certificates for each connection, to verify nothing by them: 60 ms
-    of CPU instead of 6, and a job that runs asks several times in three seconds.
-    """
-
-    def _create_ssl_ctx(self, sslp: dict[str, Any]) -> ssl.SSLContext:
-        return super()._create_ssl_ctx(sslp) if sslp else _unverified()  # type: ignore[misc]
-
-
 @contextmanager
 def connected(source: Source, *, read_timeout: float | None = ANSWERS_WITHIN) -> Iterator[Cursor]:
     """A cursor in UTC with autocommit. Raises :class:`IngestError` with the server's reason. ``read_timeout``: None for what may take long."""
     if source.tls is not None:
         mysql_certificates.refuse_unreadable(source.tls)
     try:
-        connection = _Connection(
+        connection = Connection(
             host=source.host,
             port=source.port,
             user=source.user,

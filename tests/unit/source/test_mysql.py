@@ -29,7 +29,7 @@ class Cursor(SimpleNamespace):
 def test_a_server_that_dies_in_the_middle_of_a_query_is_away_and_that_may_pass(monkeypatch):
     closed = []
     connection = SimpleNamespace(cursor=Cursor, close=lambda: closed.append(1))
-    monkeypatch.setattr(mysql, "_Connection", lambda **_: connection)
+    monkeypatch.setattr(mysql, "Connection", lambda **_: connection)
     with pytest.raises(IngestError) as away, mysql.connected(SOURCE):
         raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
     assert (away.value.code, away.value.may_pass, closed) == ("E-MYSQL-AWAY", True, [1])
@@ -37,7 +37,7 @@ def test_a_server_that_dies_in_the_middle_of_a_query_is_away_and_that_may_pass(m
 
 def test_another_error_of_the_server_stays_what_it_is(monkeypatch):
     connection = SimpleNamespace(cursor=Cursor, close=lambda: None)
-    monkeypatch.setattr(mysql, "_Connection", lambda **_: connection)
+    monkeypatch.setattr(mysql, "Connection", lambda **_: connection)
     with pytest.raises(pymysql.OperationalError), mysql.connected(SOURCE):
         raise pymysql.OperationalError(1142, "SELECT command denied")
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_lost_while_grants_are_looked_at_lacks_no_grant(monkeyp
         raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
 
     connection = SimpleNamespace(cursor=lambda: Cursor(execute=lost), close=lambda: None)
-    monkeypatch.setattr(mysql, "_Connection", lambda **_: connection)
+    monkeypatch.setattr(mysql, "Connection", lambda **_: connection)
     with pytest.raises(IngestError) as away:
         mysql.refuse_unreadable(SOURCE, [TABLE])
     assert (away.value.code, away.value.may_pass) == ("E-MYSQL-AWAY", True)
