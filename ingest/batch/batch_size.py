@@ -31,24 +31,46 @@ second more).
 _BEGINS_WITH = 10_000
 """Records of a part while somebody waits, before any has shown how long they take."""
 
+_SLOWLY = 10
+"""Of what a part may be behind one that was lost, that much more (a tenth) with each that is published."""
+
 _REMEMBERED = 16
 """Parts by which the next one is judged."""
 
 
 @dataclass
 class Pace:
-    """What the last parts took."""
+    """What the last parts took. ``unknown``: records of one before any has shown what a record takes in memory."""
 
+    unknown: int = 2**31
     _little: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _bytes: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _fits: int = _BEGINS_WITH
     _is_first: bool = True
+    _asked: int = 0
+    _bound: int | None = None
+
+    @classmethod
+    def of_kept(cls) -> Pace:
+        """Of parts that Spark's executors keep whole: no reader ends one before it is too much for them, so it begins with little."""
+        return cls(unknown=_BEGINS_WITH)
+
+    def asks(self, most: int) -> int:
+        """Records of the next part: ``most``, or what the parts that were lost leave of it."""
+        self._asked = most if self._bound is None else min(most, self._bound)
+        return self._asked
+
+    def lost(self) -> None:
+        """The part in hand is gone with an executor, as one that is too much for it is each time: from now on half as many."""
+        self._bound = max(self._asked // 2, _LEAST)
 
     def took(self, records: int, size: int, seconds: float) -> None:
         """A part of so many records, which took so many bytes of memory."""
         if records <= 0:
             return
         self._bytes.append(size / records)
+        if self._bound is not None:  # some ten parts until it is tried once more
+            self._bound = min(self._bound + self._bound // _SLOWLY, 2**31)
         # Of a run's first part it is not the records that take long: it took 0.5 s, and a flood's parts a second each until a later one
         # with as little in it had shown better.
         is_first, self._is_first = self._is_first, False
@@ -77,9 +99,9 @@ class Pace:
         return int(records * max(self._bytes, default=0.0))
 
     def of_size(self, most: int) -> int:
-        """Records that take so many bytes of memory, as far as those of the last parts tell; 2**31 before any is known."""
+        """Records that take so many bytes of memory, as far as those of the last parts tell; ``unknown`` before any is known."""
         largest = max(iter(self._bytes), default=0.0)
-        return max(int(most / largest), 1) if largest else 2**31
+        return max(int(most / largest), 1) if largest else self.unknown
 
 
 def fresh(at_end: Iterable[Place], waiting: Mapping[Place, tuple[int, int]]) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ingest.arrow.table_batch import TableBatch
 from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
+from ingest.batch.batch_size import Pace
 from ingest.batch.between_batches import BetweenBatches
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
@@ -79,6 +80,7 @@ class Batches:
         second_look: SecondLook | None = None,
         later: LaterTables | None = None,
         failures: Failures | None = None,
+        pace: Pace | None = None,
         published: Callable[[Published], None] = lambda _: None,
     ) -> None:
         self.pipeline = pipeline
@@ -102,7 +104,7 @@ class Batches:
         collects = self._applier.collects
         job = ReaderJob(session, pipeline, log, self._pool, epochs, self._held, collects)
         self._reader = Reader(job)
-        self._parts = Parts(pipeline, log)
+        self._parts = Parts(pipeline, log, pace or Pace())
         self._published = Publisher(session, pipeline.lake.path, committer)
         unread = partial(first_unread, pipeline)
         maintenance = Maintenance.of(pipeline, committer, session, unread=unread)

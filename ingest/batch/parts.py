@@ -113,7 +113,9 @@ class Parts:
         most = min(
             spark.max_changes_per_batch, self.pace.of_size(spark.max_megabytes_per_batch * 2**20)
         )
-        return self.pace.fresh(most) if time.monotonic() < self._fresh_until else most
+        return self.pace.asks(
+            self.pace.fresh(most) if time.monotonic() < self._fresh_until else most
+        )
 
 
 def _waits(entry: Entry, place: Place) -> bool:

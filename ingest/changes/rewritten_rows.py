@@ -10,6 +10,8 @@ and no two match one row. What clauses cast to a column's type a MERGE would, to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -28,9 +30,13 @@ _OF_HELD = "file "
 """The file of a table's row, beside the table's own columns."""
 
 
-def numbered(source: DataFrame) -> DataFrame:
-    """The source's rows, computed once and each with a number of its own."""
-    return keep(source.withColumn(_OF_SOURCE, F.monotonically_increasing_id()))
+def numbered(source: DataFrame, key: Iterable[str]) -> DataFrame:
+    """The source's rows, computed once and each with a number of its own. ``key``: of which no two rows have the same. A task that is run twice
+    (its executor is gone, or Spark speculates) may have its rows in another order, and has to number them as before: by then
+    numbers of the first run may be what says which rows match.
+    """
+    sorted_rows = source.sortWithinPartitions(*map(quoted, key))
+    return keep(sorted_rows.withColumn(_OF_SOURCE, F.monotonically_increasing_id()))
 
 
 def matches(held: DataFrame, source: DataFrame, plan: MergePlan) -> DataFrame:

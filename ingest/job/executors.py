@@ -148,6 +148,8 @@ class Watchdog:
             self._keep_archives(time.monotonic())
             try:
                 self._look()
+            except Py4JJavaError:
+                continue  # a full heap, say, which passes
             except (Py4JError, OSError, AttributeError):
                 return  # Spark is gone, which is said by whoever asks it for something
 

@@ -51,6 +51,11 @@ DEFAULTS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.databricks.delta.stats.skipping": "true",
+    # The manifest goes on naming a quiet table's version when upkeep has committed behind it, and Delta would not read or restore
+    # it any more a week after it was made. Whether its files are there VACUUM sees to, which leaves them.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # Of a small table whose neighbour's tasks have all cores: its own wait for these, however long that is.
+    "spark.sql.broadcastTimeout": "36000",
     # A table may have deletion vectors of ours, in its log. Spark's would be files of their own, which delta-rs's
     # VACUUM does not know and a file that is put in order does not bring along; it writes files anew instead.
     "spark.databricks.delta.delete.deletionVectors.persistent": "false",

@@ -93,6 +93,11 @@ def is_everybodys(failure: BaseException, lake: str = "") -> bool:
     return _is_any(failure, *_OF_ALL) or is_away(failure)
 
 
+def lost_executor(failure: BaseException) -> bool:
+    """Whether a batch was lost with an executor, which it may have been too much for."""
+    return _is_any(failure, *_OF_EXECUTORS)
+
+
 def _is_any(failure: BaseException, *signs: str) -> bool:
     kinds = spark_failure.kinds(failure)
     return any(sign in kind for kind in kinds for sign in signs)
@@ -101,6 +106,9 @@ def _is_any(failure: BaseException, *signs: str) -> bool:
 FULL_HEAP = "OutOfMemoryError"
 """In names of classes: Java's own, and Spark's of the part of the heap that it shares out."""
 
+_OF_EXECUTORS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "ExecutorLostFailure", "FetchFailed")
+"""One that is gone, with the rows of the batch that it kept."""
+
 _OF_ALL = (
     "org.apache.kafka.",
     "InterruptedException",
@@ -108,12 +116,9 @@ _OF_ALL = (
     spark_failure.CANCELLED,
     spark_failure.STOPPED,
     FULL_HEAP,
-    "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
-    "ExecutorLostFailure",
-    "FetchFailed",
+    *_OF_EXECUTORS,
 )
-"""In what Spark's failures are: Kafka, from which its tasks read; a query that was stopped; Spark itself; an executor that
-is gone, with the rows of the batch that it kept."""
+"""In what Spark's failures are: Kafka, from which its tasks read; a query that was stopped; Spark itself; executors."""
 
 _LASTING = (
     ArithmeticError,

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.batch.batch_report import BatchReport
+from ingest.batch.batch_size import Pace
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
-from ingest.job import executors
+from ingest.job import executors, stream_failure
 from ingest.job.registering import Registering
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died, is_stopped
@@ -101,6 +102,7 @@ class Streaming:
         self.registering = Registering(self.spark, self.pipeline, self.say)
         self._topics = TopicIdentity(partial(broker.topic_ids, self.pipeline))
         of_all = partial(is_everybodys, lake=self.pipeline.lake.path)
+        self._pace = Pace.of_kept() if self.pipeline.spark.on_cluster else Pace()
         self._failures = Failures(of_all, goes_on=not (self.once or self.only_replay))
 
     def stream(self, *, from_beginning: bool) -> Again | None:
@@ -131,6 +133,7 @@ class Streaming:
             if resync.is_possible(self.pipeline)
             else None,
             failures=self._failures,
+            pace=self._pace,
             published=self.observer.published,
         )
         self.observer.resumed(batches.newest)
@@ -323,6 +326,8 @@ class Streaming:
             if not self.stop.is_set() and is_stopped():  # a query ends without a failure then
                 raise RuntimeError("Spark has ended below the query")
             return None
+        if stream_failure.lost_executor(guard.failure):
+            self._pace.lost()
         return again(guard.failure, self.log, self.pipeline.lake.path)
 
     def _between(self, guard: StreamGuard, batches: Batches) -> None:

@@ -76,12 +76,12 @@ def merge(
     table: SparkTable,
     source: DataFrame,
     plan: MergePlan,
-    key: str,
+    key: Sequence[str],
     held: TableState,
     files: Sequence[LiveFile],
 ) -> bool:
-    """One commit, under the identity that stands in the table's session. ``source``: small, of the session, no two rows with one key;
-    ``key``: the first column of that; ``held``: the table as its log has it; ``files``: those of it in which a row may match. False, and nothing is
+    """One commit, under the identity that stands in the table's session. ``source``: small, of the session, no two rows with one ``key``;
+    ``held``: the table as its log has it; ``files``: those of it in which a row may match. False, and nothing is
     done, where the newest version is another one, or somebody commits meanwhile: Delta's own MERGE is for such a table.
     """
     transaction = SparkTransaction(table.session, table.path)
@@ -94,9 +94,9 @@ def merge(
         return True
     transaction.of.readWholeTable()
     rewrite = _Rewrite(table, transaction, plan, held)
-    numbered = rewritten_rows.numbered(source)
+    numbered = rewritten_rows.numbered(source, key)
     try:
-        actions = rewrite.write(numbered, files, held.physical(key))
+        actions = rewrite.write(numbered, files, held.physical(key[0]))
     finally:
         free(numbered)
     if actions is None:

@@ -69,8 +69,9 @@ class SparkEngine:
         return None
 
     def _by_key(self, merge: Merge) -> None:
-        plan = merge.target.plan(merge.columns, tuple(merge.key), quoted)
-        keys, column = merge.source.keys(merge.key), next(iter(merge.key))
+        key = tuple(merge.key)
+        plan = merge.target.plan(merge.columns, key, quoted)
+        keys, column = merge.source.keys(merge.key), key[0]
         source = merge.source.winning(merge.key, merge.table.session)
         before = self._job.reached.now(merge.table)
         if before is not None:
@@ -80,9 +81,7 @@ class SparkEngine:
                 spark_append(merge.table, source, plan, types)
                 return
             small = merge.source.bytes <= SMALL and rewrite_commit.fits(before, files)
-            if small and rewrite_commit.merge(
-                merge.table, source, plan, column, before.state, files
-            ):
+            if small and rewrite_commit.merge(merge.table, source, plan, key, before.state, files):
                 return
         if keys is not None:
             # Delta passes files over by what a condition says of the table alone.
@@ -136,14 +135,18 @@ def spark_merge(
     A checkpoint rather than a cache, since Delta refuses a source that it finds cached while its
     own materialisation is off (DELTA_MERGE_SOURCE_CACHED_DURING_EXECUTION).
     """
-    fixed = source.localCheckpoint(eager=False)
-    if is_small:  # Spark does not know it: of what is computed once it knows no size
-        fixed = F.broadcast(fixed)
-    builder = target.delta().alias("t").merge(fixed.alias("s"), plan.match)
+    fixed = keep(source)
+    # Spark does not know it: of what is computed once it knows no size.
+    sent = F.broadcast(fixed) if is_small else fixed
+    builder = target.delta().alias("t").merge(sent.alias("s"), plan.match)
     if plan.delete_when:
         builder = builder.whenMatchedDelete(condition=plan.delete_when)
     if plan.update_when:
         builder = builder.whenMatchedUpdate(condition=plan.update_when, set=dict(plan.assignments))
-    builder.whenNotMatchedInsert(
+    builder = builder.whenNotMatchedInsert(
         condition=plan.insert_when, values=dict(plan.assignments)
-    ).execute()
+    )
+    try:
+        builder.execute()
+    finally:
+        free(fixed)  # else it stays on the executors' disks until Java looks for room in the driver

@@ -9,6 +9,8 @@ from delta.exceptions import ConcurrentTransactionException
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from ingest.changes import rewritten_rows
+from ingest.changes.kept_frames import free
 from ingest.lake.delta import file_statistics, rewrite_commit, written_files
 from ingest.lake.delta.commit import Committer, sibling
 from ingest.lake.delta.delta_snapshot import LiveFile
@@ -77,7 +79,7 @@ def rewritten(table, source, target, columns, direct=None):
     names = [one.name for one, _ in columns]
     plan = target.plan(names, (names[0],), quoted)
     with identified(table):
-        return rewrite_commit.merge(table, source, plan, names[0], direct.state, files)
+        return rewrite_commit.merge(table, source, plan, names[:1], direct.state, files)
 
 
 def in_session(spark):
@@ -196,6 +198,31 @@ def test_a_commit_that_changes_nothing_leaves_its_marker(plain):
     assert plain.committed(APP) == Marker(1, 1, 0).version
 
 
+def test_a_source_row_has_its_number_in_whatever_order_a_task_has_its_rows(spark):
+    rows = [(key, other) for key in range(20) for other in "ab"]
+
+    def numbers(of):
+        source = spark.createDataFrame(of, "k int, other string").coalesce(1)
+        numbered = rewritten_rows.numbered(source, ["k", "other"])
+        try:
+            return {tuple(row)[:2]: tuple(row)[2] for row in numbered.collect()}
+        finally:
+            free(numbered)
+
+    assert numbers(rows) == numbers(rows[::-1])
+    assert len({*numbers(rows).values()}) == len(rows)
+
+
+def test_spark_keeps_nothing_of_a_merge_that_is_over(plain):
+    kept = plain.session.sparkContext._jsc.getPersistentRDDs
+    before = len(kept())
+    names = [one.name for one, _ in PLAIN]
+    plan = Mirror().plan(names, ("id",), quoted)
+    with identified(plain):
+        spark_merge(plain, rows(plain.session, PLAIN, "n = 7", 60, "'u'"), plan)
+    assert len(kept()) == before
+
+
 def test_rows_that_are_marked_as_deleted_stay_away(spark, tmp_path):
     columns = PLAIN[:2]  # Delta's own DELETE takes no column called _metadata
     table = filled(in_session(spark), tmp_path / "t", columns, Mirror())
@@ -226,7 +253,7 @@ def test_a_column_that_was_widened_is_written_in_its_new_type(plain):
     files = list(direct.state.files.values())
     plan = Mirror().plan([one.name for one, _ in columns], ("id",), quoted)
     with identified(plain, 2):
-        assert rewrite_commit.merge(plain, more, plan, "id", direct.state, files)
+        assert rewrite_commit.merge(plain, more, plan, ["id"], direct.state, files)
     assert plain.frame().filter("_ingest.position.pos = 60").count() == 2
     assert {row.id for row in plain.frame().collect()} == {*range(1, 40), 41}
 
@@ -260,7 +287,7 @@ def test_a_successor_s_fence_that_comes_meanwhile_is_a_conflict(plain, monkeypat
     files = list(direct.state.files.values())
     plan = Mirror().plan([one.name for one, _ in PLAIN], ("id",), quoted)
     with identified(plain, 2), pytest.raises(ConcurrentTransactionException):
-        rewrite_commit.merge(plain, source_of(session, PLAIN), plan, "id", direct.state, files)
+        rewrite_commit.merge(plain, source_of(session, PLAIN), plan, ["id"], direct.state, files)
     assert plain.committed(APP) == Marker(2, 1, 0).version
     assert plain.frame().filter("_ingest.position.pos > 60").isEmpty()
 
@@ -325,7 +352,7 @@ def test_a_table_that_has_moved_on_is_left_to_deltas_own_merge(plain):
     version = plain.version()
     with identified(plain):
         given = source_of(plain.session, PLAIN)
-        assert not rewrite_commit.merge(plain, given, plan, "id", direct.state, files)
+        assert not rewrite_commit.merge(plain, given, plan, ["id"], direct.state, files)
     assert plain.version() == version
 
 

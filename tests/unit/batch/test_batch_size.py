@@ -92,3 +92,34 @@ def test_the_first_part_of_a_run_says_nothing_of_how_long_one_takes_with_nothing
     assert pace.allowed == TARGET
     pace.took(35, 20_000, 0.4)
     assert pace.allowed == 0.8
+
+
+def test_a_part_that_executors_keep_whole_begins_with_little_and_grows_by_what_records_take():
+    pace = Pace.of_kept()
+    assert pace.of_size(64 * 2**20) == 10_000
+    pace.took(10_000, 10_000 * 100_000, 5.0)
+    assert pace.of_size(64 * 2**20) == 671
+    assert Pace().of_size(64 * 2**20) > 10**9, "elsewhere its reader ends it"
+
+
+def test_a_part_that_was_lost_with_an_executor_is_half_as_large_when_it_comes_again():
+    pace = Pace()
+    assert pace.asks(200_000) == 200_000
+    pace.lost()
+    assert pace.asks(200_000) == 100_000
+    pace.lost()
+    assert pace.asks(200_000) == 50_000
+    grown = []
+    for _ in range(20):
+        pace.took(grown[-1] if grown else 50_000, 1_000_000, 1.0)
+        grown.append(pace.asks(200_000))
+    assert grown == sorted(grown)
+    assert grown[0] == 55_000, "by little: what was too much may be so again"
+    assert grown[-1] == 200_000
+
+
+def test_however_often_a_part_is_lost_one_is_asked_for():
+    pace = Pace()
+    for _ in range(50):
+        assert pace.asks(200_000) >= 2_000
+        pace.lost()

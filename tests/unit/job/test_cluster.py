@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 import yaml
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from ingest.batch import own_version
@@ -167,6 +167,21 @@ def test_jobs_are_cancelled_as_long_as_nobody_is_there_and_whoever_fails_is_told
     dog._look()
     assert executors.lost() is None
     assert len(cancelled) == 2
+
+
+def test_a_watch_goes_on_behind_an_error_of_java_s_and_ends_with_java(monkeypatch):
+    full = Py4JJavaError("a full heap", SimpleNamespace(_target_id="o1"))
+    looks, found = [], [full, full, None, Py4JNetworkError("gone"), None]
+
+    def look(_):
+        looks.append(found[len(looks)])
+        if looks[-1] is not None:
+            raise looks[-1]
+
+    monkeypatch.setattr(executors, "_EVERY", 0.0)
+    monkeypatch.setattr(executors.Watchdog, "_look", look)
+    executors.Watchdog(SimpleNamespace())._run()
+    assert looks == found[:4]
 
 
 CANCELLED = """An error occurred while calling o1.toArrow.
