@@ -1,4 +1,4 @@
-"""`in_turn`: eight turns run every slow test once, and the same commit the same ones."""
+"""`in_turn`: ten turns run every slow test once, and the same commit the same ones."""
 
 from collections import Counter
 from pathlib import Path
