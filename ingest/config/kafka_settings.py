@@ -77,7 +77,11 @@ class Kafka(Settings):
         description="Further properties of our clients and Spark's, by names that librdkafka and Java both know.",
     )
     replication_factor: int = Field(1, ge=1, description="Of the topics that Connect creates.")
-    retention_hours: int = Field(168, ge=1, description="How long data topics keep changes.")
+    retention_hours: int = Field(
+        168,
+        ge=1,
+        description="How long data topics keep changes. Raised, it holds for those that are there already, too; lowered, for new ones.",
+    )
 
     @field_validator("properties")
     @classmethod

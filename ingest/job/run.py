@@ -22,7 +22,7 @@ from ingest.job.lent_keys import LentKeys
 from ingest.job.run_end import told
 from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
-from ingest.kafka import broker
+from ingest.kafka import broker, topic_retention
 from ingest.kafka.prefetch import Ahead
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
@@ -142,6 +142,7 @@ class Run:
         broker.ensure_topic(self.pipeline, resync_signal.signal_topic(self.pipeline))
         plan = epochs.follow(connector, self.say)
         self.say(f"connector {self.pipeline.name}: {_PLANNED[plan.action]}")
+        topic_retention.lengthen(self.pipeline, self.say)
         number = newest_number(epochs.known())
         supervisor = Supervisor(connector, self.say, number, unknown, leave_out)
         first_rows.follow(connector, supervisor, self.say, self._stop)

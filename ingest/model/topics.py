@@ -188,7 +188,8 @@ def refuse_collisions(pipeline: str, tables: Iterable[TableId], names: TopicName
                 f"The tables {_shown(other)} and {_shown(table)} would both be carried by the "
                 f"Kafka topic {topic}.",
                 means="Their rows could no longer be told apart; nothing was started.",
-                remedy="set `topic_names: escaped` below `source` in the pipeline file"
+                remedy="set `topic_names: escaped` below `source` in the pipeline file, and give the pipeline another `name` and "
+                "`lake.path` if it has run: what waits in the topics of before would not be read"
                 if names == "plain"
                 else "exclude one of them with a `!database.table` pattern and take it in a "
                 "pipeline of its own.",
