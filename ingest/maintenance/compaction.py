@@ -7,7 +7,8 @@ of the real table takes the ones out and the others in: the very next version, w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from urllib.parse import unquote
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from arro3.core import RecordBatch, Table
 from arro3.core.types import ArrowStreamExportable
@@ -20,6 +21,9 @@ from ingest.lake.delta.delta_snapshot import LiveFile
 from ingest.maintenance.file_layout import DataFile, Rewrite
 from ingest.model.failpoints import reached
 from ingest.model.names import quoted_for_delta_rs
+
+_AT_ONCE = 8
+"""Requests."""
 
 
 def files(direct: DeltaRsTable, column: str | None) -> list[DataFile]:
@@ -34,9 +38,16 @@ def files(direct: DeltaRsTable, column: str | None) -> list[DataFile]:
 
 def unpacked(direct: DeltaRsTable, those: Sequence[DataFile]) -> dict[str, int]:
     """Bytes of the rows of these files before they were compressed, by path. Raises ``OSError`` for one that is gone."""
-    folder = direct.at.folder
-    with direct.at.kept(one.path for one in those):
-        return {one.path: parquet_footers.unpacked(folder / unquote(one.path)) for one in those}
+
+    def size(one: DataFile) -> int:
+        return parquet_footers.unpacked(one.path, one.bytes, partial(direct.at.part, one.path))
+
+    paths = [one.path for one in those]
+    if direct.at.local:
+        return dict(zip(paths, map(size, those), strict=True))
+    # Of most of them no more is wanted than this: the others are fetched whole when they are worked on.
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(paths, pool.map(size, those), strict=True))
 
 
 def _known(file: LiveFile, column: str) -> DataFile:

@@ -11,12 +11,14 @@ from deltalake.exceptions import DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.lake.delta import delta_log
+from ingest.lake.delta import delta_log, parquet_footers
 from ingest.lake.delta.delta_rs_table import write_new
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.lake.files import file_cache, table_files
 from ingest.lake.files.file_cache import FileCache
 from ingest.lake.files.object_files import LakeAwayError, ObjectFiles
+from ingest.lake.files.table_files import RemoteTable
+from ingest.maintenance.compaction import files, unpacked
 from ingest.model.names import Marker
 from tests.support import faulty_http, s3
 from tests.support.direct_lake import DirectLake
@@ -114,6 +116,24 @@ def test_files_that_no_version_has_go_many_by_one_request_and_those_of_a_log_in_
         faulty.done.clear()
         table.drop(["_delta_log/0.json", "_delta_log/1.json"])
         assert len(faulty.done) == 2
+
+
+def test_files_that_are_not_here_are_chosen_by_their_footers_alone(reached, tmp_path):
+    lake = RemoteLake(uri(), tmp_path, COLUMNS)
+    for number in range(3):
+        lake.merge({"id": [*range(number, 9_000, 3)], "v": ["äx" * 50] * 3_000})
+    folder = tmp_path / "here"
+    with lake.table.at.kept(lake.table.state.files):
+        here = lake.table.at.folder
+        expected = {
+            one: parquet_footers.unpacked(one, (here / one).stat().st_size, partial(lake.table.at.part, one))
+            for one in lake.table.state.files
+        }  # fmt: skip
+    elsewhere = RemoteTable(lake.table.at.place, FileCache(folder))
+    lake.table.at = elsewhere
+    assert unpacked(lake.table, files(lake.table, "id")) == expected
+    assert min(expected.values()) > 10_000
+    assert [*folder.rglob("*.parquet")] == [], "no whole file was fetched"
 
 
 @pytest.mark.parametrize("fault", ["lost", "busy", "slow"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import io
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,13 +12,22 @@ import pyarrow.parquet as pq
 
 from ingest.lake.delta import file_statistics
 
+_USUAL = 64 * 2**10
+"""Bytes in which a footer most likely is."""
+_MAGIC = b"PAR1"
+"""The last word of a file, behind the footer's length in four bytes."""
 
-def unpacked(file: Path) -> int:
-    """Bytes of its values before they were compressed: about as many as its rows take in memory, and less where a column has a dictionary.
-    Raises ``OSError``.
+
+def unpacked(file: str, size: int, part: Callable[[int, int], bytes]) -> int:
+    """Bytes of a file's values before they were compressed: about as many as its rows take in memory, and less where a column has a dictionary.
+    ``part``: its bytes from one place to another, of ``size``. Raises ``OSError``.
     """
+    found = part(max(size - _USUAL, 0), size)
+    footer = int.from_bytes(found[-8:-4], "little") + 8 if found.endswith(_MAGIC) else 0
+    if len(found) < footer <= size:
+        found = part(size - footer, size)
     try:
-        said = pq.read_metadata(file)
+        said = pq.read_metadata(io.BytesIO(found))
     except pa.ArrowInvalid as failure:
         raise OSError(f"{file} is no Parquet file: {failure}") from failure
     return sum(said.row_group(at).total_byte_size for at in range(said.num_row_groups))

@@ -130,6 +130,12 @@ class ObjectFiles:
             return
         raise FileNotFoundError(f"{self._root}/{name}")
 
+    def part(self, name: str, start: int, end: int) -> bytes:
+        """Some of its bytes. Raises ``FileNotFoundError`` where there is none."""
+        with _said(self._root), suppress(*_NONE):
+            return bytes(obstore.get_range(self._store, name, start=start, end=end))
+        raise FileNotFoundError(f"{self._root}/{name}")
+
     def put(self, file: Path, name: str) -> None:
         """A file of this machine's, under a name of its own; a large one in parts, of which none is seen before all are there."""
         with _said(self._root):

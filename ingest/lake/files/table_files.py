@@ -78,6 +78,9 @@ class TableFiles(Protocol):
     def kept(self, paths: Iterable[str]) -> AbstractContextManager[None]:
         """These data files lie below :attr:`folder` meanwhile, and stay there. Raises ``OSError`` where they find no room."""
 
+    def part(self, path: str, start: int, end: int) -> bytes:
+        """Bytes of a data file, without the rest of it. Raises ``OSError``."""
+
     def bring(self, made: Path, paths: Sequence[str]) -> None:
         """New data files from a folder of this machine's; they last when this returns."""
 
@@ -165,6 +168,10 @@ class LocalTable:
         del paths
         return nullcontext()
 
+    def part(self, path: str, start: int, end: int) -> bytes:
+        """One read."""
+        return _part(self.folder / unquote(path), start, end)
+
     def bring(self, made: Path, paths: Sequence[str]) -> None:
         """Moved, and synced with their names."""
         for path in paths:
@@ -235,6 +242,12 @@ class RemoteTable:
         """Fetched, those that are not here."""
         return self.cache.kept(self.place, [unquote(path) for path in paths], self._files.fetch)
 
+    def part(self, path: str, start: int, end: int) -> bytes:
+        """From the cache, or by one request."""
+        with suppress(*_ABSENT):
+            return _part(self.folder / unquote(path), start, end)
+        return self._files.part(unquote(path), start, end)
+
     def bring(self, made: Path, paths: Sequence[str]) -> None:
         """Put there, and kept in the cache, as the next commit works on them most likely."""
         for path in paths:
@@ -242,3 +255,9 @@ class RemoteTable:
         for path in paths:
             with suppress(OSError):  # without room here they are fetched when they are wanted
                 self.cache.take(self.place, path, made / path)
+
+
+def _part(file: Path, start: int, end: int) -> bytes:
+    with file.open("rb") as held:
+        held.seek(start)
+        return held.read(end - start)

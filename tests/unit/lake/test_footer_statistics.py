@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.lake.delta import file_statistics, footer_statistics
+from ingest.lake.delta import file_statistics, footer_statistics, parquet_footers
 
 ADD = {"path": "f.parquet", "size": 1}
 NUMBERS = pa.table({"v": pa.array([5, None, -7, None, None, 9], pa.int64())})
@@ -109,3 +109,25 @@ def test_nothing_is_told_of_a_file_whose_days_are_numbered_as_julian_ones():
 def test_nothing_is_told_of_numbers_that_json_does_not_have(bad):
     assert told(pa.table({"v": [1.0, bad]}), {"v": "double"}) is None
     assert told(pa.table({"v": [1.0, 2.0]}), {"v": "double"}) is not None
+
+
+@pytest.mark.parametrize("columns", [1, 2_000])
+def test_what_rows_take_is_read_of_a_file_s_end_however_long_its_footer_is(tmp_path, columns):
+    file, asked = tmp_path / "f.parquet", []
+    pq.write_table(pa.table({f"c{n}": list(range(500)) for n in range(columns)}), file)
+
+    def part(start, end):
+        asked.append(end - start)
+        return file.read_bytes()[start:end]
+
+    size, said = file.stat().st_size, pq.read_metadata(file)
+    expected = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
+    assert parquet_footers.unpacked("f", size, part) == expected
+    assert len(asked) == (1 if columns == 1 else 2)
+    assert sum(asked) < size / 2 or columns == 1
+
+
+@pytest.mark.parametrize("text", [b"", b"PAR1", b"PAR1" * 9, b"\xff\xff\xff\xffPAR1", b"x" * 99])
+def test_a_file_that_is_no_parquet_file_has_no_footer(text):
+    with pytest.raises(OSError, match="f is no Parquet file"):
+        parquet_footers.unpacked("f", len(text), lambda start, end: text[start:end])
