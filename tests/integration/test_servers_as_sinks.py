@@ -1,98 +1,19 @@
-"""MySQL and Redis as sinks of a flow: what a killed batch leaves there, which rows are refused, and what they never do."""
+"""MySQL and Redis as sinks of a flow: which rows are refused, and what they never do."""
 
 import json
-from contextlib import closing
 from unittest.mock import patch
 
 import pytest
 
 from ingest.flows import flow_query
 from ingest.model.errors import IngestError
-from ingest.model.failpoints import OF_FLOWS
-from tests.support.flows import OneFlow, at, dying, words
-
-EACH = "SELECT word, at FROM words"
-COUNTED = "SELECT word, count(*) n, max(at) newest FROM words GROUP BY word"
-RESULTS = {"mysql": "counts", "connection": "results", "keys": ["word"]}
+from tests.support.flows import at, dying, words
+from tests.support.server_sinks import COUNTED, EACH, RESULTS, counts
 
 
-@pytest.fixture
-def made(spark, tmp_path, server, redis, stack):
-    """Makes a flow with both servers at hand, and an empty table `counts`."""
-    server.database("results")
-    server.sql(
-        "CREATE TABLE results.counts (word VARCHAR(8) COLLATE utf8mb4_0900_bin PRIMARY KEY, n INT, newest DATETIME(6))"
-    )
-    with closing(redis.client()) as client:
-        client.flushall()
-    mysql = stack.mysql()
-    connections = {
-        "results": {
-            "url": f"mysql://root@127.0.0.1:{mysql.port}/results",
-            "password": {"file": str(mysql.secret("root"))},
-        },
-        "cache": {"url": redis.url, "password": {"file": str(redis.secret)}},
-    }
-
-    def flow(function, **settings):
-        return OneFlow(spark, tmp_path, function, connections=connections, **settings)
-
-    return flow
-
-
-def counts(server):
-    return dict(server.sql("SELECT word, n FROM results.counts"))
-
-
-def kept(redis, prefix="counts"):
-    """By key: the row as JSON, or None where it is gone."""
-    with closing(redis.client()) as client:
-        return {
-            key.removeprefix(f"{prefix}:"): json.loads(row)
-            if (row := client.hget(key, "row"))
-            else None
-            for key in client.keys(f"{prefix}:*")
-        }
-
-
-def test_a_batch_that_dies_behind_any_of_its_sinks_is_in_each_of_them_once(made, server, redis):
-    server.sql("CREATE TABLE results.more LIKE results.counts")
-    sinks = [
-        {"delta": "out", "keys": ["word"]},
-        RESULTS,
-        {**RESULTS, "mysql": "more", "writes": "idempotent"},
-        {"redis": "counts", "connection": "cache", "keys": ["word"]},
-    ]
-    flow = made(COUNTED, mode="update", sinks=sinks)
-    wanted = {}
-    for number, place in enumerate(OF_FLOWS):
-        new = ("cat", "dog", "cat", f"new-{number}")
-        flow.put(words(*[(at(number), word) for word in new]))
-        for word in new:
-            wanted[word] = wanted.get(word, 0) + 1
-        for nth in range(len(sinks) if place == "flow_written" else 1):
-            left = [nth]
-
-            def reached(name, batch, detail="", place=place, left=left):
-                if name == place:
-                    left[0] -= 1
-                    if left[0] == -1:
-                        raise OSError(f"it dies at {place}")
-
-            with patch.object(flow_query, "reached", reached):
-                flow.run()
-            flow.put(words((at(number), "cat")))
-            wanted["cat"] += 1
-    flow.run()
-    assert {row["word"]: row["n"] for row in flow.rows()} == wanted
-    assert counts(server) == wanted
-    assert dict(server.sql("SELECT word, n FROM results.more")) == wanted
-    assert {key: row["n"] for key, row in kept(redis).items()} == wanted
-
-
-def test_rows_that_are_only_added_are_added_once(made, server):
+def test_rows_that_are_only_added_are_added_once(flow_to_servers, server):
     server.sql("CREATE TABLE results.lines (word VARCHAR(8), at DATETIME(6))")
-    flow = made(EACH, sinks=[{"mysql": "lines", "connection": "results"}])
+    flow = flow_to_servers(EACH, sinks=[{"mysql": "lines", "connection": "results"}])
     for number in range(3):
         flow.put(words((at(number), "cat"), (at(number), "cat")))
     with patch.object(flow_query, "reached", dying("flow_written", times=2)):
@@ -105,9 +26,9 @@ def test_rows_that_are_only_added_are_added_once(made, server):
 
 @pytest.mark.parametrize("writes", ["transactional", "idempotent"])
 def test_a_row_that_mysql_refuses_is_kept_with_its_reason_and_all_others_are_written(
-    made, server, spark, writes
+    flow_to_servers, server, spark, writes
 ):
-    flow = made(COUNTED, mode="update", sinks=[{**RESULTS, "writes": writes}])
+    flow = flow_to_servers(COUNTED, mode="update", sinks=[{**RESULTS, "writes": writes}])
     flow.put(words((at(1), "cat"), (at(1), "much too long"), (at(1), "dog"), (at(1), None)))
     with patch.object(flow_query, "reached", dying("flow_written")):
         status = flow.run()
@@ -122,8 +43,8 @@ def test_a_row_that_mysql_refuses_is_kept_with_its_reason_and_all_others_are_wri
     assert status.refused == 2
 
 
-def test_complete_results_replace_the_table_s(made, server):
-    flow = made(
+def test_complete_results_replace_the_table_s(flow_to_servers, server):
+    flow = flow_to_servers(
         "SELECT word, count(*) n FROM words GROUP BY word", mode="complete", sinks=[RESULTS]
     )
     flow.put(words((at(1), "cat")))
@@ -160,45 +81,17 @@ def test_complete_results_replace_the_table_s(made, server):
     ],
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_refused_before_anything_is_written(
-    made, server, ddl, sink, said
+    flow_to_servers, server, ddl, sink, said
 ):
     server.sql("USE results", ddl)
-    flow = made(COUNTED, mode="update", sinks=[{**RESULTS, **sink}])
+    flow = flow_to_servers(COUNTED, mode="update", sinks=[{**RESULTS, **sink}])
     flow.put(words((at(1), "cat")))
     with pytest.raises(IngestError, match=said):
         flow.run()
 
 
-def test_a_table_of_a_backup_is_not_gone_on_with_and_is_written_anew_where_that_is_said(
-    made, server
-):
-    flow = made(COUNTED, mode="update", sinks=[RESULTS])
-    for number in range(2):
-        flow.put(words((at(number), "cat"), (at(number), f"w{number}")))
-        flow.run()
-    server.sql(
-        "UPDATE results.ingest_flow_places SET batch = 0",
-        "DELETE FROM results.counts WHERE word = 'w1'",
-    )
-    flow.put(words((at(9), "dog")))
-    with pytest.raises(
-        IngestError,
-        match="it is older than its checkpoint: it is behind batch 0, and that behind 3",
-    ):
-        flow.run()
-    assert counts(server) == {"cat": 2, "w0": 1}
-    flow.change(
-        COUNTED,
-        mode="update",
-        sinks=[RESULTS],
-        on_change="restart",
-    )
-    flow.run()
-    assert counts(server) == {"cat": 2, "w0": 1, "w1": 1, "dog": 1}
-
-
-def test_a_process_that_wakes_up_writes_no_old_batch(made, server):
-    flow = made(COUNTED, mode="update", sinks=[RESULTS])
+def test_a_process_that_wakes_up_writes_no_old_batch(flow_to_servers, server):
+    flow = flow_to_servers(COUNTED, mode="update", sinks=[RESULTS])
     flow.put(words((at(1), "cat")))
     flow.run()
     flow.put(words((at(2), "cat")))
@@ -216,88 +109,8 @@ def test_a_process_that_wakes_up_writes_no_old_batch(made, server):
     assert counts(server) == {"cat": 2}
 
 
-def test_a_first_start_that_failed_is_followed_by_one_that_does_not(made, server):
-    flow = made(COUNTED, mode="update", sinks=[RESULTS, {**RESULTS, "mysql": "more"}])
-    flow.put(words((at(1), "cat")))
-    with pytest.raises(IngestError, match="there is no such table"):
-        flow.run()
-    server.sql("CREATE TABLE results.more LIKE results.counts")
-    flow.run()
-    assert counts(server) == {"cat": 1}
-
-
-def test_a_table_whose_place_is_lost_is_written_anew_and_not_doubled(made, server):
-    server.sql("CREATE TABLE results.lines (word VARCHAR(8), at DATETIME(6))")
-    sinks = [{"mysql": "lines", "connection": "results"}]
-    flow = made(EACH, sinks=sinks)
-    flow.put(words((at(1), "cat"), (at(1), "cat")))
-    flow.run()
-    server.sql("DROP TABLE results.ingest_flow_places")
-    with pytest.raises(IngestError, match="what it has noted there is gone"):
-        flow.run()
-    flow.change(EACH, sinks=sinks, on_change="restart")
-    flow.run()
-    assert server.sql("SELECT COUNT(*) FROM results.lines") == [(2,)]
-
-
-@pytest.mark.parametrize("edit", ["a comment", "another sink"])
-def test_a_flow_that_is_edited_before_its_first_batch_is_done_empties_no_table(made, server, edit):
-    """What stands there is somebody else's: no generation of the flow has written it."""
-    server.sql("INSERT INTO results.counts VALUES ('mine', 7, NULL)")
-    flow = made(COUNTED, mode="update", sinks=[RESULTS])
-    flow.put(words((at(1), "cat")))
-    with (
-        patch.object(flow_query, "reached", dying("flow_started", times=9)),
-        pytest.raises(IngestError),
-    ):
-        flow.run()
-    if edit == "a comment":
-        flow.change(f"{COUNTED} -- as of today", mode="update", sinks=[RESULTS])
-    else:
-        more = {"delta": "out", "keys": ["word"]}
-        flow.change(COUNTED, mode="update", sinks=[RESULTS, more])
-    flow.run()
-    assert counts(server) == {"mine": 7, "cat": 1}
-
-
-def test_a_sink_that_is_taken_out_and_put_back_gets_what_comes_from_then_on(made, server):
-    both = [RESULTS, {"delta": "out", "keys": ["word"]}]
-    flow = made(COUNTED, mode="update", sinks=both)
-    for sinks, word in ((both, "cat"), (both[1:], "dog"), (both, "owl")):
-        flow.change(COUNTED, mode="update", sinks=sinks)
-        flow.put(words((at(1), word)))
-        with patch.object(flow_query, "reached", dying("flow_written")):
-            flow.run()
-    assert counts(server) == {"cat": 1, "owl": 1}
-    assert {row["word"]: row["n"] for row in flow.rows()} == {"cat": 1, "dog": 1, "owl": 1}
-
-
-def test_one_that_is_put_back_while_a_batch_comes_again_that_it_has_already_gets_it_once(
-    made, server
-):
-    server.sql("CREATE TABLE results.lines (word VARCHAR(8), at DATETIME(6))")
-    lines = {"mysql": "lines", "connection": "results"}
-    flow = made(EACH, sinks=[lines, {"delta": "out"}])
-    flow.put(words((at(1), "cat")))
-    flow.run()
-    flow.put(words((at(2), "dog")))
-    for sinks in ([lines, {"delta": "out"}], [{"delta": "out"}]):
-        flow.change(EACH, sinks=sinks)
-        with (
-            patch.object(flow_query, "reached", dying("flow_written", times=9)),
-            pytest.raises(IngestError),
-        ):
-            flow.run()
-    flow.change(EACH, sinks=[lines, {"delta": "out"}])
-    flow.run()
-    assert sorted(word for (word,) in server.sql("SELECT word FROM results.lines")) == [
-        "cat",
-        "dog",
-    ]
-
-
 def test_what_mysql_would_round_off_or_take_for_a_lost_connection_is_refused_too(
-    made, server, spark
+    flow_to_servers, server, spark
 ):
     server.sql(
         "CREATE TABLE results.bent (id INT PRIMARY KEY, price DECIMAL(10,2), at DATETIME(3), whole INT, text LONGTEXT)"
@@ -305,7 +118,7 @@ def test_what_mysql_would_round_off_or_take_for_a_lost_connection_is_refused_too
     rows = """SELECT CAST(word AS INT) id, CASE word WHEN '1' THEN 1.005 ELSE 1.500 END price,
       at + CASE word WHEN '2' THEN INTERVAL '0.0001' SECOND ELSE INTERVAL '0.001' SECOND END at,
       CASE word WHEN '3' THEN 1.5D ELSE 2D END whole, repeat('"', CASE word WHEN '4' THEN 40000000 ELSE 3 END) text FROM words"""
-    flow = made(rows, sinks=[{**RESULTS, "mysql": "bent", "keys": ["id"]}])
+    flow = flow_to_servers(rows, sinks=[{**RESULTS, "mysql": "bent", "keys": ["id"]}])
     flow.put(words(*[(at(1), str(n)) for n in range(1, 6)]))
     flow.run()
     held = server.sql(
