@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ingest.batch.step_cutter import Cut
 from ingest.batch.table_applier import Applier, Work
 from ingest.lake.delta.delta_log import TornCommitError
+from ingest.lake.files.lease import LeaseLostError
 from ingest.model import reasons
 from ingest.model.errors import IngestError, of_table
 from ingest.model.failpoints import reached
@@ -181,6 +182,8 @@ class SideBySide:
         state = state or TableState(self.applier.pipeline.path(table), 0)
         try:
             state = replace(state, version=self.applier.bring_back(table, state.version))
+        except LeaseLostError:
+            raise  # what was committed to it is a successor's by now
         except Exception:  # noqa: BLE001  whatever it is, it came after the failure that counts
             if not keyed:
                 raise failure from None

@@ -246,12 +246,14 @@ class Applier:
 
     def bring_back(self, table: TableId, version: int) -> int:
         """Bring a table to what it held at a version; returns the version that holds that now. Upkeep since then stays, as
-        the files of before it may be gone. Markers stay, too: a batch of the same number would find its commits done.
+        the files of before it may be gone. Markers stay, too: a batch of the same number would find its commits done. Raises
+        :class:`LeaseLostError`, as what is undone would be a successor's.
         """
         target = SparkTable(self._own_session(), self.pipeline.path(table))
         if not target.exists() or self._is_log(target, table):
             return version
         if other_writers.since(target, version).markers != {}:
+            self.committer.refuse_lost()
             target.restore(version)
             self.committer.brought_back(target)
         self._columns.forget(table)

@@ -134,7 +134,7 @@ class Run:
         """Everything that needs the lease."""
         lease.refuse_lost()  # what follows removes what unpublished batches have left: a living job's, had this one lost it
         lake_format.refuse_other(self.pipeline.lake.path)
-        power_cut.look_through(self.pipeline, captured, self.say)
+        power_cut.look_through(self.pipeline, captured, self.say, lease.refuse_lost)
         connector = Connector(self.pipeline)
         first_rows.begin(self.pipeline, connector)
         unknown, leave_out = self._expect_later(connector, captured, observer)

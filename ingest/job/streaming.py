@@ -145,6 +145,7 @@ class Streaming:
                 batches,
                 lambda: self._look(batches, from_beginning=from_beginning),
                 self.say,
+                self.committer.refuse_lost,
                 self._upgrade(schemas),
                 self._decided,
             )
@@ -255,7 +256,9 @@ class Streaming:
             assert facts.checkpoint.id
             batches.checkpoint_id = facts.checkpoint.id
             return None
-        batches.checkpoint_id = new_checkpoint.begin(checkpoint, self.pipeline.name, facts.shape)
+        batches.checkpoint_id = new_checkpoint.begin(
+            checkpoint, self.pipeline.name, facts.shape, self.committer.refuse_lost
+        )
         if batches.newest is None:
             return None
         ends = batches.newest.ends

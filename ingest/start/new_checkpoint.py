@@ -7,6 +7,7 @@ last, what is left could look like a checkpoint of fewer batches. So a file of i
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from ingest.lake.files.storage import Files
 
@@ -16,12 +17,17 @@ REPLACED_FILE = "ingest.replaced"
 """Inside a checkpoint that is being replaced: the pipeline's name. Nothing else there counts, and the last file to go is this one."""
 
 
-def begin(files: Files, pipeline: str, shape: str) -> str:
-    """Leaves one that has begun nothing, and returns its id. Whenever this ends in the middle, a start finds the checkpoint gone."""
+def begin(files: Files, pipeline: str, shape: str, refuse_lost: Callable[[], None]) -> str:
+    """Leaves one that has begun nothing, and returns its id. Whenever this ends in the middle, a start finds the checkpoint gone.
+    ``refuse_lost`` raises when a successor has taken the lease: what lies there is then its checkpoint.
+    """
+    refuse_lost()
     files.write(REPLACED_FILE, f"{pipeline}\n")
     for name in files.names(""):
         if name != REPLACED_FILE:
+            refuse_lost()
             files.delete(name)
+    refuse_lost()
     minted = uuid.uuid4().hex[:16]
     files.write(IDENTITY_FILE, f"{pipeline}\n{minted}\n{shape}\n")
     files.delete(REPLACED_FILE)

@@ -11,11 +11,14 @@ killed in the middle of it leaves it to the next.
 A clean reboot looks the same from here, and so does an upgrade. So nothing is taken back but what a batch has made that is not
 published, and what Spark's OPTIMIZE was at (``unfinished_rewrite``), and only where the table is whole before it; else it is left to the start,
 which finishes the batch as after a kill.
+
+All of this goes by names that a successor uses as well: the next versions, the files of a checkpoint. A job that is suspended in the middle,
+and wakes up when another has the lake, must not go on. So the lease is asked for before each file that goes.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,33 +47,41 @@ _BOOT = "boot"
 
 
 def look_through(
-    pipeline: Pipeline, captured: Iterable[TableId], say: Callable[[str], None]
+    pipeline: Pipeline,
+    captured: Iterable[TableId],
+    say: Callable[[str], None],
+    refuse_lost: Callable[[], None],
 ) -> None:
     """Bring a lake in a local folder to what its manifest names, if another boot than this one wrote to it. Under the
     lease, before anything else. ``captured``: the source's tables, of which the lake may have some that the manifest does
-    not name yet.
+    not name yet. ``refuse_lost`` raises when a successor has taken the lease.
     """
     if not is_local(pipeline.lake.path):
         return
     note, boot = LocalFiles(lease_path(pipeline.lake.path)), boot_id()
     if note.read(_BOOT) == boot:
         return
-    taken = take_back(pipeline, captured)
+    taken = take_back(pipeline, captured, refuse_lost)
     for path in (checkpoint_path(pipeline.lake.path), scratch_path(pipeline.lake.path)):
-        _empty(_folder(path))
+        _empty(_folder(path), refuse_lost)
     if taken:
         said = "; ".join(taken)
         say(
             f"the machine went down in the middle of a batch; taking back what was not published: {said}"
         )
+    refuse_lost()
     note.write(_BOOT, boot)
 
 
-def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
+def take_back(
+    pipeline: Pipeline,
+    captured: Iterable[TableId],
+    refuse_lost: Callable[[], None] = lambda: None,
+) -> list[str]:
     """Returns what was taken back of which table, for a person. Twice is as good as once."""
     lake = pipeline.lake.path
     ledger = _folder(manifest_path(lake))
-    taken = {ledger: _taken_back(ledger, sys.maxsize)}
+    taken = {ledger: _taken_back(ledger, sys.maxsize, refuse_lost)}
     newest = Ledger(lake).last()
     found = dict(_tables(pipeline, captured, newest))
     quarantine = _folder(quarantine_path(lake))
@@ -81,8 +92,11 @@ def take_back(pipeline: Pipeline, captured: Iterable[TableId]) -> list[str]:
     begun = unfinished.read()
     rewritten = {begun.table: begun.after} if begun else {}
     for folder, known in sorted(found.items()):
-        taken[folder] = _taken_back(folder, published, known, rewritten.get(folder))
-    taken[quarantine] = _taken_back(quarantine, published, rewritten=rewritten.get(quarantine))
+        at = rewritten.get(folder)
+        taken[folder] = _taken_back(folder, published, refuse_lost, known, at)
+    at = rewritten.get(quarantine)
+    taken[quarantine] = _taken_back(quarantine, published, refuse_lost, rewritten=at)
+    refuse_lost()
     unfinished.end()
     root = _folder(lake)
     return [
@@ -120,14 +134,18 @@ def _is_beyond_the_first(table: Path) -> bool:
 
 
 def _taken_back(
-    folder: Path, published: int, known: int | None = None, rewritten: int | None = None
+    folder: Path,
+    published: int,
+    refuse_lost: Callable[[], None],
+    known: int | None = None,
+    rewritten: int | None = None,
 ) -> list[int]:
     """What was removed of one table. ``known``: the version that the manifest names; None where it names none. ``rewritten``: the one after
     which its files were being put together; None where they were not.
     """
     if not (folder / "_delta_log").is_dir():
         return []
-    torn_versions.drop_torn_checkpoints(folder)
+    torn_versions.drop_torn_checkpoints(folder, refuse_lost)
     if known is None:
         known = torn_versions.newest_published(folder, published)
     first = torn_versions.first_torn(folder, known, published)
@@ -136,16 +154,20 @@ def _taken_back(
         first = min((one for one in (first, again) if one is not None), default=None)
     if first is None or not torn_versions.is_whole_before(folder, first):
         return []
-    return torn_versions.take_back(folder, first)
+    return torn_versions.take_back(folder, first, refuse_lost)
 
 
-def _empty(folder: Path) -> None:
-    """Remove what is in a folder, which may itself be a link to another disk."""
-    for one in folder.iterdir() if folder.is_dir() else ():
-        if one.is_dir() and not one.is_symlink():
-            shutil.rmtree(one)
-        else:
-            one.unlink()
+def _empty(folder: Path, refuse_lost: Callable[[], None]) -> None:
+    """Remove what is in a folder, which may itself be a link to another disk. The lease is asked for before each file."""
+    for at, folders, files in os.walk(folder, topdown=False):
+        inside = Path(at)
+        for name in (*files, *folders):
+            refuse_lost()
+            one = inside / name
+            if one.is_dir() and not one.is_symlink():
+                one.rmdir()
+            else:
+                one.unlink()
     if folder.is_dir():
         durability.names(folder)
 

@@ -25,15 +25,17 @@ def mended(
     batches: Batches,
     look: Callable[[], StartFacts],
     say: Callable[[str], None],
+    refuse_lost: Callable[[], None],
     upgrade: Upgrade | None = None,
     decided: Callable[[Start], None] = lambda _: None,
 ) -> tuple[Start, StartFacts]:
-    """Gather, decide, mend, and look again after each thing that changes the lake. ``upgrade``: of a lake that an
+    """Gather, decide, mend, and look again after each thing that changes the lake. ``refuse_lost`` raises when a successor
+    has taken the lease; ``upgrade``: of a lake that an
     earlier commit of ours may have filled; ``decided`` hears of each decision that is acted on.
 
     Raises :class:`IngestError` (``E-START-REFUSED``) when going on could lose or repeat changes.
     """
-    tables = _Tables(spark)
+    tables = _Tables(spark, refuse_lost)
     while True:
         facts = replace(look(), unrestorable=frozenset(tables.unrestorable))
         _make_lasting(facts)
@@ -84,6 +86,7 @@ class _Tables:
     """Brings tables (path) back to versions. ``unrestorable``: what was not possible, so that it is decided upon without."""
 
     session: SparkSession
+    refuse_lost: Callable[[], None]
     unrestorable: set[tuple[str, int]] = field(default_factory=set)
     _done: set[tuple[str, int]] = field(default_factory=set)
 
@@ -95,9 +98,12 @@ class _Tables:
             self._done.add(place)
 
     def _is_restored(self, path: str, version: int) -> bool:
-        """False where that version's log or files are gone, or no commit came of it. Raises what may pass: the version is there, it may be."""
+        """False where that version's log or files are gone, or no commit came of it. Raises what may pass: the version is there, it may be.
+        The lease is asked for before each: a RESTORE is refused by no fence (``SparkTable.restore``).
+        """
         table = SparkTable(self.session, path)
         before = table.version()
+        self.refuse_lost()
         try:
             table.restore(version)
         except (PySparkException, Py4JJavaError) as failure:

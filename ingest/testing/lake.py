@@ -255,6 +255,7 @@ class Lake:
                 failed=self.failures.tables,
             ),
             self.said.append,
+            committer.refuse_lost,
         )
         self.batches.checkpoint_id = uuid.uuid4().hex[:16]
         self.batches.filling.look()

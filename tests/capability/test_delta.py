@@ -1,5 +1,7 @@
 """Facts about Delta that correctness leans on, pinned. A failure here means: read the design again."""
 
+from pathlib import Path
+
 import pytest
 from delta.tables import DeltaTable
 
@@ -60,6 +62,24 @@ def test_merge_takes_its_identity_from_the_session_of_the_target(spark, path):
     assert SparkTable(spark, path).committed("a") is None
     merge(session)
     assert SparkTable(spark, path).committed("a") == 1
+
+
+def test_a_restore_carries_no_identity_and_none_has_it_skipped(spark, path):
+    session = sibling(spark)
+    table = DeltaTable.forPath(session, path)
+    table.delete("id = 0")
+    for number in ("2", "1"):
+        session.conf.set(APP, "a")
+        session.conf.set(VERSION, number)
+        table.delete("id = 1")
+        table.restoreToVersion(0)
+        assert count(spark, path) == 4
+    from ingest.lake.delta.spark_table import SparkTable
+
+    assert SparkTable(spark, path).committed("a") == 2
+    newest = Path(path, "_delta_log", f"{SparkTable(spark, path).version():020}.json").read_text()
+    assert "RESTORE" in newest
+    assert '"txn"' not in newest
 
 
 def test_a_sibling_session_has_settings_of_its_own(spark):

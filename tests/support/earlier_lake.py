@@ -82,7 +82,7 @@ class Lake:
             self.spark, pipeline, committer, log, told.append, lambda: self.takes_again
         )
         try:
-            mended(self.spark, batches, look, told.append, over)
+            mended(self.spark, batches, look, told.append, committer.refuse_lost, over)
         finally:
             batches.close()
         return [one for one in told if "earlier version" in one]

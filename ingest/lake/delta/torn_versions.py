@@ -10,7 +10,7 @@ Kafka. And what cannot be read at all goes, as no reader gets beyond it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
@@ -114,35 +114,41 @@ def is_whole_before(table: Path, version: int) -> bool:
     return all(one is None or one.exists() for one in folders)
 
 
-def take_back(table: Path, first: int) -> list[int]:
+def take_back(table: Path, first: int, refuse_lost: Callable[[], None] = lambda: None) -> list[int]:
     """Remove version ``first`` and all after it from the log, the newest first; returns their numbers. Checkpoints go before,
     by which a reader would still see them, and checksums with them. Data files stay for VACUUM.
+
+    ``refuse_lost`` is asked before each file: a successor's versions have the numbers, and so the names, of those that are taken back.
     """
     log = table / "_delta_log"
     gone = sorted(file for file in log.iterdir() if number(file.name) >= first)
     if gone:
+        refuse_lost()
         (log / POINTER).unlink(missing_ok=True)
         (log / f".{POINTER}.crc").unlink(missing_ok=True)
     commits = [file for file in gone if delta_log.is_commit(file.name)]
     for file in gone:
         if file not in commits:
+            refuse_lost()
             file.unlink()
     durability.names(log)
     for file in reversed(commits):
+        refuse_lost()
         file.unlink()
     durability.names(log)
     return [number(file.name) for file in commits]
 
 
-def drop_torn_checkpoints(table: Path) -> None:
+def drop_torn_checkpoints(table: Path, refuse_lost: Callable[[], None] = lambda: None) -> None:
     """Those that cannot be read, and the name of the last one where it is none of those that are left: readers begin there,
-    and find the way without.
+    and find the way without. ``refuse_lost`` is asked before each.
     """
     log = table / "_delta_log"
     for file in log.glob("*.checkpoint*.parquet"):
         try:
             pq.read_table(file)
         except (OSError, pa.ArrowException):
+            refuse_lost()
             file.unlink()
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     pointer = log / POINTER
@@ -152,6 +158,7 @@ def drop_torn_checkpoints(table: Path) -> None:
         except (ValueError, KeyError, TypeError):
             version = -1
         if not any(log.glob(f"{version:020d}.checkpoint*.parquet")):
+            refuse_lost()
             pointer.unlink()
             (log / f".{POINTER}.crc").unlink(missing_ok=True)
     durability.names(log)

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 
-from ingest.batch.side_by_side import Failures
+from ingest.batch.side_by_side import Failures, SideBySide
 from ingest.batch.table_applier import Applier
 from ingest.job.stream_failure import is_everybodys
 from ingest.lake.delta.spark_table import SparkTable
@@ -22,6 +22,7 @@ from ingest.model.errors import IngestError
 from ingest.testing.frames import assert_rows
 from ingest.testing.lake import Lake
 from ingest.testing.source import Source
+from tests.support.leases import quick_leases
 
 SICK = "d.sick"
 COLUMNS = {"id": "INT", "v": "VARCHAR(20)"}
@@ -258,6 +259,37 @@ def test_who_cannot_be_brought_back_and_has_no_key_stops_all(spark, tmp_path):
             pair.lake.follow(pair.source)
         with pytest.raises(ValueError, match="poison"):
             pair.lake.start()
+    pair.start()
+    assert pair.are_equal()
+
+
+@pytest.mark.parametrize("key", [("id",), ()], ids=["with a key", "without a key"])
+def test_a_job_suspended_where_a_table_of_its_is_about_to_stand_still_brings_nothing_back(
+    spark, tmp_path, key
+):
+    """What it would undo is by now what its successor has committed there, and no fence refuses a RESTORE."""
+    pair = Pair(spark, tmp_path, "delta-rs", key=key)
+    pair.write(2)
+    pair.sick.add_column("more", "INT")
+    pair.write(3)
+    said = pair.lake.log.batches
+    with quick_leases(str(tmp_path)) as leases:
+        pair.lake.batches.tables.applier.committer.refuse_lost = leases.take().refuse_lost
+        real = SideBySide._stop
+
+        def suspended(self, *args, **kwargs):
+            leases.take()
+            return real(self, *args, **kwargs)
+
+        with (
+            failing_to_merge(IngestError("E-OURS", "no", remedy="none"), after=0 if key else 1),
+            patch.object(SideBySide, "_stop", suspended),
+            pytest.raises(LeaseLostError),
+        ):
+            pair.lake.follow(pair.source)
+    assert len(said) == 2
+    operations = [one["operation"] for one in DeltaTable(tmp_path / "d" / "sick").history()]
+    assert "RESTORE" not in operations
     pair.start()
     assert pair.are_equal()
 

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import LocalFiles
+from ingest.start import new_checkpoint
 from ingest.start.gather_facts import checkpoint_facts
 from ingest.start.new_checkpoint import IDENTITY_FILE
 from ingest.start.start_decision import Start, decide
@@ -64,7 +66,8 @@ def test_one_that_is_half_gone_is_never_another_job_s_and_never_gone_on_with(
     tmp_path, monkeypatch, order, newest
 ):
     monkeypatch.setattr("ingest.job.streaming.broker.partitions", lambda _: [PLACE, IDLE])
-    run, batches = streaming(), SimpleNamespace(newest=newest)
+    committer = SimpleNamespace(refuse_lost=lambda: None)
+    run, batches = streaming(committer=committer), SimpleNamespace(newest=newest)
     run.pipeline.name = "p"
     known = {} if newest else {"newest": None, "history": [], "lake": [], "kafka": {}}
 
@@ -91,3 +94,18 @@ def test_one_that_is_half_gone_is_never_another_job_s_and_never_gone_on_with(
         else:
             break
     assert steps > 10
+
+
+def test_of_a_checkpoint_that_is_its_successor_s_by_now_a_job_removes_no_more(tmp_path):
+    """It was suspended between two of its files."""
+    files, asked = Dying(tmp_path, "first first"), count()
+    filled(files)
+
+    def refuse_lost():
+        if next(asked) == 2:
+            filled(files)
+            raise LeaseLostError("another")
+
+    with pytest.raises(LeaseLostError):
+        new_checkpoint.begin(files, "p", "stateless", refuse_lost)
+    assert {"offsets", "commits", "state", IDENTITY_FILE} <= {*files.names("")}

@@ -138,7 +138,7 @@ def test_a_table_whose_own_trouble_it_is_stands_still_alone():
 def test_a_version_is_not_gone_because_a_server_was_away_or_a_disk_full(monkeypatch, failure):
     """It would be decided without it: the table stands between two versions for good, or is taken again."""
     monkeypatch.setattr(repair, "SparkTable", lambda *_: going_back(failure))
-    tables = repair._Tables(None)
+    tables = repair._Tables(None, lambda: None)
     with pytest.raises((IngestError, Py4JJavaError)):
         tables.restore([(f"{LAKE}/_ingest/quarantine", 3)])
     assert tables.unrestorable == set()
@@ -146,7 +146,7 @@ def test_a_version_is_not_gone_because_a_server_was_away_or_a_disk_full(monkeypa
 
 def test_a_version_whose_files_are_gone_is_decided_without(monkeypatch):
     monkeypatch.setattr(repair, "SparkTable", lambda *_: going_back(BROKEN))
-    tables = repair._Tables(None)
+    tables = repair._Tables(None, lambda: None)
     tables.restore([(f"{LAKE}/_ingest/quarantine", 3)])
     assert tables.unrestorable == {(f"{LAKE}/_ingest/quarantine", 3)}
 

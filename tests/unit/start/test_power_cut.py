@@ -7,6 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from ingest.lake.delta import torn_versions
+from ingest.lake.delta.unfinished_rewrite import UnfinishedRewrite
+from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.owner import boot_id
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.manifest import TableState
@@ -15,6 +18,7 @@ from ingest.model.topics import TableId
 from ingest.start import power_cut
 from ingest.testing.lake import pipeline_at
 from tests.support.direct_lake import DirectLake
+from tests.support.leases import quick_leases
 
 
 @pytest.fixture
@@ -24,9 +28,9 @@ def pipeline(tmp_path):
     return found
 
 
-def look(pipeline):
+def look(pipeline, refuse_lost=lambda: None):
     said = []
-    power_cut.look_through(pipeline, [TableId("d", "t")], said.append)
+    power_cut.look_through(pipeline, [TableId("d", "t")], said.append, refuse_lost)
     return said
 
 
@@ -142,3 +146,44 @@ def test_a_folder_that_is_a_link_to_another_disk_stays_one(tmp_path):
     look(pipeline)
     assert link.is_symlink()
     assert list(other.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "at"),
+    [
+        (torn_versions, "is_whole_before"),
+        (torn_versions, "take_back"),
+        (UnfinishedRewrite, "end"),
+        (power_cut, "_empty"),
+    ],
+    ids=[
+        "before a table's versions go",
+        "as they are to go",
+        "with a rewrite",
+        "before the checkpoint",
+    ],
+)
+def test_a_job_suspended_in_the_middle_of_it_takes_back_nothing_of_its_successor_s(
+    pipeline, monkeypatch, owner, at
+):
+    """It has read the logs, and wakes up long after: its successor's versions have the numbers of those that were torn."""
+    first, second = table(pipeline, name="a"), table(pipeline)
+    publish(pipeline, monkeypatch, 2, {"d.a": 2, "d.t": 2})
+    checkpoint, real = LocalFiles(checkpoint_path(pipeline.lake.path)), getattr(owner, at)
+    with quick_leases(pipeline.lake.path) as leases:
+        mine = leases.take()
+
+        def suspended(*args):
+            monkeypatch.setattr(owner, at, real)
+            look(pipeline, leases.take().refuse_lost)
+            for one in (first, second):
+                one.table.version()
+                one.append({"id": [300]})
+            checkpoint.write("offsets/7", "the successor's")
+            return real(*args)
+
+        monkeypatch.setattr(owner, at, suspended)
+        with pytest.raises(LeaseLostError):
+            look(pipeline, mine.refuse_lost)
+    assert first.values("id") == second.values("id") == {1, 2, 300}
+    assert checkpoint.read("offsets/7") == "the successor's"
