@@ -201,7 +201,7 @@ class Maintenance:
             is_own, (hours, _) = path == manifest_path(self.lake), self._usual(path)
             say: Callable[[Upkeep], object] = _unsaid if is_own else self._done.append
             if not is_local(path) or delta_rs_place(path):
-                # A name with a percent sign: what is on the disk of it after a power cut cannot be told (``power_cut``).
+                # Not with a percent sign in its name: there no power cut behind an OPTIMIZE was tried yet (``power_cut``).
                 compact = partial(self.by_spark.compact, path, left[path], say)
                 yield path, "put in order", compact
             vacuum = partial(self.by_spark.vacuum, path, hours, self._times, say)

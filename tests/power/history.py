@@ -1,4 +1,6 @@
-"""What the recorded job applies: drawn changes of four tables, with every kind of commit among them."""
+"""What the recorded job applies: drawn changes of five tables, with every kind of commit among them. One is called such that its
+folder has another name, with a percent sign: Spark alone merges into it.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +48,16 @@ def history(seed: int, batches: int) -> History:
         source.table("d.soft", COLUMNS, ["id"]),
         source.table("d.bag", COLUMNS),
         source.table("d.quiet", COLUMNS, ["id"]),
+        source.table("d._odd", COLUMNS, ["id"]),
     ]
-    keyed, _, bag, quiet = tables
+    keyed, _, bag, quiet, odd = tables
     draws = {"id": lambda rng: rng.randrange(8)}
     cuts, broken = list[int](), 0
     for number in range(batches):
         for table in tables[:3]:
             write(rng, table, 4, draws)
+        if number % 3 == 1:
+            write(rng, odd, 2, draws)
         if number == batches // 3:
             keyed.add_column("extra", "INT")
             quiet.insert(id=1, v="once")

@@ -130,6 +130,16 @@ def committed_before(table: Table, when: float) -> int:
     return commits[at - 1] if at else -1
 
 
+def last_checkpoint(table: Table, upto: int) -> int | None:
+    """The newest version up to this one of which a log has a checkpoint in one file; None for none. Reads the whole folder."""
+    return _last_checkpoint(of(table).log(), upto)
+
+
+def _last_checkpoint(names: Iterable[str], upto: int) -> int | None:
+    numbers = (int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name)))
+    return max((one for one in numbers if one <= upto), default=None)
+
+
 def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None) -> int:
     """Remove the log of what came before the last checkpoint that is not behind version ``upto``: that one, and all that
     come after it, stay readable. Returns how many files went. So goes what a job was writing when it was
@@ -138,8 +148,7 @@ def cut(table: Table, upto: int, refuse_lost: Callable[[], None] = lambda: None)
     """
     found_at = of(table)
     names = found_at.log()
-    checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
-    base = max((one for one in checkpoints if one <= upto), default=0)
+    base = _last_checkpoint(names, upto) or 0
     refuse_lost()
     if base:  # what replaces them is on the disk before they go
         found_at.settle([f"{LOG}/{base:020d}.checkpoint.parquet"])

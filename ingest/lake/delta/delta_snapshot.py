@@ -139,6 +139,18 @@ class TableState:
             return cls._read(at)
 
     @classmethod
+    def of_version(cls, table: Table, version: int) -> TableState:
+        """As it was then. Raises :class:`UnknownLogError`, also where the log does not hold all of that any more."""
+        found = cls(of(table))
+        base = delta_log.last_checkpoint(found.at, version)
+        if base is not None:
+            found._begin_at(base)
+        for number in range(found.version + 1, version + 1):
+            if not found._take_version(number):
+                raise UnknownLogError(f"version {number} is no longer there")
+        return found
+
+    @classmethod
     def _read(cls, at: TableFiles) -> TableState:
         found = cls(at)
         found._begin()
@@ -233,8 +245,13 @@ class TableState:
             said = json.loads(pointer.decode())
         except ValueError as failure:
             raise UnknownLogError("it does not say which its last checkpoint is") from failure
-        file = self.at.source(f"{LOG}/{said['version']:020d}.checkpoint.parquet")
-        if said.get("parts") or file is None:
+        if said.get("parts"):
+            raise UnknownLogError("its checkpoint has parts")
+        self._begin_at(int(said["version"]))
+
+    def _begin_at(self, checkpoint: int) -> None:
+        file = self.at.source(f"{LOG}/{checkpoint:020d}.checkpoint.parquet")
+        if file is None:
             raise UnknownLogError("its checkpoint has parts")
         there = set(pq.read_schema(file).names)
         columns = [name for name in (*_IN_CHECKPOINT, _SIDECAR) if name in there]
@@ -243,7 +260,7 @@ class TableState:
         if beside or not any(row.get("metaData") for row in held):
             raise UnknownLogError("its checkpoint has parts")
         self._take(map(_plain, held))
-        self.version = int(said["version"])
+        self.version = checkpoint
 
 
 def _may_hold(one: LiveFile, numbers: pa.ChunkedArray | None, column: str) -> bool:

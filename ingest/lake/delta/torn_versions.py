@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from ingest.lake.delta import delta_log
-from ingest.lake.delta.delta_log import Action, TornCommitError
+from ingest.lake.delta import deletion_vector, delta_log
+from ingest.lake.delta.delta_log import Action, TornCommitError, UnknownLogError
+from ingest.lake.delta.delta_snapshot import TableState
 from ingest.lake.delta.lasting_commits import POINTER, number
 from ingest.lake.files import durability
-from ingest.model.location import local_folder
+from ingest.model.location import delta_rs_folder, local_folder
 from ingest.model.names import APPLICATION, FLOW_PROPERTY, Marker, app_id_parts
 from ingest.model.start_facts import Note
 
@@ -107,11 +108,11 @@ def is_whole_before(table: Path, version: int) -> bool:
     if version == 0:
         return True
     try:
-        held = DeltaTable(table, version=version - 1).file_uris()
-    except DeltaError:
+        held = _files_of(table, version - 1)
+    except (UnknownLogError, DeltaError):
         return False
-    folders = (local_folder(unquote(one)) for one in held)
-    return all(one is None or one.exists() for one in folders)
+    places = (local_folder(unquote(one)) for one in held)
+    return all(place is None or (table / place).exists() for place in places)
 
 
 def take_back(table: Path, first: int, refuse_lost: Callable[[], None] = lambda: None) -> list[int]:
@@ -175,6 +176,24 @@ def batch_of(actions: Iterable[Action]) -> int:
             with suppress(ValueError, KeyError, TypeError):
                 found = max(found, Note.from_json(info.get("userMetadata") or "").batch_id)
     return found
+
+
+def _files_of(table: Path, version: int) -> Iterable[str]:
+    """Data files and deletion vectors of a version, encoded as a log has them: below the table, or with a place of their own. Not by
+    delta-rs, which would look for a table whose name has a percent sign in another folder; but where the log is of a kind that
+    it alone reads. Raises :class:`UnknownLogError` or ``DeltaError`` where it is not whole.
+    """
+    try:
+        held = TableState.of_version(table, version).files.values()
+    except TornCommitError:
+        raise  # delta-rs takes an empty one for a version without actions
+    except UnknownLogError:
+        folder = delta_rs_folder(str(table))
+        if folder is None:
+            raise
+        return DeltaTable(folder, version=version).file_uris()
+    vectors = (deletion_vector.file_of(one.add.get("deletionVector")) for one in held)
+    return [*(one.path for one in held), *filter(None, vectors)]
 
 
 def _read(table: Path, version: int) -> list[Action] | None:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from ingest.lake.delta import delta_log
 from ingest.lake.delta.torn_versions import (
     drop_torn_checkpoints,
     first_torn,
@@ -73,6 +74,42 @@ def test_where_the_version_before_has_not_all_of_its_files_there_is_no_way_back(
     assert not is_whole_before(lake.path, 3)
     assert is_whole_before(lake.path, 2)
     assert is_whole_before(lake.path, 0)
+
+
+@pytest.mark.parametrize("name", ["%5Fusers", "a%20b%23%2B", "50%25"])
+def test_whether_a_version_is_whole_is_known_whatever_the_table_is_called(lake, name):
+    """delta-rs decodes percent signs once too often: it looked into another folder, and no such table was ever whole."""
+    DeltaTable(lake.path).create_checkpoint()
+    file, odd = lake.files_of(2)[0], lake.path.rename(lake.path.with_name(name))
+    assert is_whole_before(odd, 3)
+    (odd / file.name).unlink()
+    assert not is_whole_before(odd, 3)
+    assert is_whole_before(odd, 2)
+
+
+def test_a_version_of_which_the_log_is_a_checkpoint_is_whole_while_its_files_are_there(lake):
+    DeltaTable(lake.path).create_checkpoint()
+    for version in (0, 1, 2, 3):
+        lake.entry(version).unlink()
+    assert is_whole_before(lake.path, 5)
+    assert not is_whole_before(lake.path, 4), "of before the checkpoint nothing is known"
+    lake.files_of(4)[0].unlink()
+    assert not is_whole_before(lake.path, 5)
+
+
+def test_a_version_without_its_deletion_vector_is_not_whole(lake):
+    """One of Spark's, which lies in a file of its own."""
+    actions = delta_log.read(lake.path, 4)
+    (add,) = (one["add"] for one in actions if "add" in one)
+    said = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1}
+    add["deletionVector"] = {**said, "sizeInBytes": 36, "cardinality": 1}
+    vector = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    lake.entry(4).unlink()
+    assert delta_log.write(lake.path, 4, actions)
+    assert not is_whole_before(lake.path, 5)
+    (lake.path / vector).parent.mkdir()
+    (lake.path / vector).touch()
+    assert is_whole_before(lake.path, 5)
 
 
 def test_of_a_table_that_the_manifest_does_not_name_the_newest_published_version_is_found(lake):

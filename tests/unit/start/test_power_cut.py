@@ -90,6 +90,18 @@ def test_what_is_not_published_goes_by_name_wherever_the_lake_was_when_it_was_pu
     assert made.values("id") == {1, 2}
 
 
+@pytest.mark.parametrize("name", ["_users", ".hidden", "a b", "c#d+e", "50%"])
+def test_of_a_table_with_an_odd_name_what_is_not_published_goes_too(pipeline, monkeypatch, name):
+    """Its folder's name has a percent sign: rows that never reached the disk would have been published."""
+    made = table(pipeline)
+    folder = Path(pipeline.path(TableId("d", name)))
+    made.path.rename(folder)
+    publish(pipeline, monkeypatch, 2, {str(TableId("d", name)): 2})
+    assert f"d/{folder.name} version 3" in look(pipeline)[0]
+    folder.rename(made.path)
+    assert made.values("id") == {1, 2}
+
+
 def test_tables_that_are_captured_no_more_are_looked_at_and_other_people_s_are_not(
     pipeline, monkeypatch
 ):
