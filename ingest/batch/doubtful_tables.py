@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ingest.batch.record_reader import Reading
@@ -12,8 +12,8 @@ from ingest.changes.restarted_snapshots import Cleanup
 from ingest.config.pipeline_file import Pipeline
 from ingest.kafka.ports import Binlog
 from ingest.model import position_ties, reasons
-from ingest.model.gap import Gap
 from ingest.model.manifest import Entry
+from ingest.model.only_by_hand import only_by_hand, told_once
 from ingest.model.position import Position
 from ingest.model.position_ties import Doubt
 from ingest.model.topics import TableId, captured
@@ -40,6 +40,8 @@ class Retaking:
     pipeline: Pipeline
     requests: Requests
     binlog: Binlog
+    outlives: Callable[[TableId], bool] = lambda _: False
+    """Whether the lake's copy of a table keeps rows that the source no longer has."""
 
     def doubts(self, read: Reading, seen: InForce, previous: Entry | None) -> dict[TableId, Doubt]:
         """Tables that a batch leaves a gap in: by what MySQL says of changes at one place, by another server's,
@@ -115,22 +117,33 @@ class Retaking:
         # were changed meanwhile: they come by the stream alone, at places before that. All of these are behind the request.
         return Outcome(Cleanup(table, min(begins, request.below)), begins)
 
-    def ask(self, gaps: Sequence[Gap], aside: Spans) -> None:
+    def ask(self, entry: Entry, aside: Spans, goes_on: Collection[str] = ()) -> None:
         """For the tables of all open gaps that can be read by now, unless that is asked for already. One that the
-        pipeline file excludes stays as it is, as does one that nobody knows, and one of which a person gave changes up.
+        pipeline file excludes stays as it is, as does one that nobody knows, one of which a person gave changes up, and one
+        that only a person has taken again. ``goes_on``: tables of which a request came to nothing: whoever made it wants it still.
         """
-        mended = [gap for gap in gaps if gap.is_open and not gap.by_hand]
-        found = {table for gap in mended if (table := gap.of) is not None}
+        left = self._by_hand(entry) - {*goes_on}
+        mended = [gap for gap in entry.gaps if gap.is_open and not gap.by_hand]
+        found = {table for gap in mended if (table := gap.of) and gap.table not in left}
         lasting = {table for table, spans in aside.items() if any(span.lasts for span in spans)}
         taken = captured(found - lasting, self.pipeline.source.tables)
         self.requests.ask([str(table) for table in taken])
 
+    def told_once(self, entry: Entry) -> Entry:
+        """A batch's row without what it repeats of gaps that may stay open for long."""
+        return told_once(entry, self._by_hand(entry))
+
+    def _by_hand(self, entry: Entry) -> frozenset[str]:
+        return only_by_hand(entry, self.outlives)
+
     def say(self, entry: Entry, aside: Spans) -> None:
         """What the batch has found out."""
+        left = self._by_hand(entry)
         for gap in entry.gaps:
             if gap.since == entry.batch_id and gap.is_open:
                 lasting = any(span.lasts for span in (aside.get(gap.of, ()) if gap.of else ()))
                 then = "set aside, the others go on" if lasting else "taking the table again"
+                then = reasons.BY_A_PERSON if gap.table in left else then
                 self.requests.say(f"{gap.table}: {gap.reason}; {then}")
 
 

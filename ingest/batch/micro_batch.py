@@ -6,7 +6,7 @@ its own; what takes effect between batches is in ``settling``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -22,6 +22,7 @@ from ingest.batch.between_batches import BetweenBatches
 from ingest.batch.between_stages import Decided, Done
 from ingest.batch.doubtful_tables import Retaking
 from ingest.batch.log_filling import LogFilling
+from ingest.batch.outliving import outlives
 from ingest.batch.parts import Part, Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, SparkRecords
@@ -46,7 +47,6 @@ from ingest.maintenance.schedule import Maintenance
 from ingest.model import offset_ranges
 from ingest.model.epochs import Epoch
 from ingest.model.failpoints import reached
-from ingest.model.gap import Gap
 from ingest.model.manifest import Entry, Kind
 from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.model.position import Position
@@ -92,12 +92,12 @@ class Batches:
         self._report = report
         self._tell = published
         self._committer = committer
-        self._again = Retaking(pipeline, requests, binlog)
         self.definitions = Definitions(pipeline, schemas)
         # Kept for the whole run: each thread keeps its own Spark session.
         self._pool = ThreadPoolExecutor(pipeline.spark.parallel_tables)
         # Of the run's session, not of a batch's: clones of those would pile up, batch by batch.
         self._applier = Applier(pipeline, session, committer)
+        self._again = Retaking(pipeline, requests, binlog, partial(outlives, session, pipeline))
         self.tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
         self._cutter = StepCutter(pipeline, session, log.topic_ids)
         self._held = HeldBack(session, pipeline.lake.path, committer)
@@ -252,21 +252,22 @@ class Batches:
         note, counts = seen.note, read.counts
         touched = list(offset_ranges.filled(note.ranges))
         names = next_entry.unnamed(self.newest, touched)
+        made = next_entry.entry(
+            self.newest,
+            note,
+            decided.facts,
+            done.applied,
+            touched,
+            catalog=seen.catalog,
+            topic_ids=self._log.topic_ids(names) if names else {},
+            topic=self.pipeline.topic,
+            waiting=counts.waiting,
+            doubts=decided.doubts,
+            stopped=done.stopped,
+            hidden=read.hidden,
+        )
         return replace(
-            next_entry.entry(
-                self.newest,
-                note,
-                decided.facts,
-                done.applied,
-                touched,
-                catalog=seen.catalog,
-                topic_ids=self._log.topic_ids(names) if names else {},
-                topic=self.pipeline.topic,
-                waiting=counts.waiting,
-                doubts=decided.doubts,
-                stopped=done.stopped,
-                hidden=read.hidden,
-            ),
+            self._again.told_once(made),
             batch_id=note.batch_id + further_numbers(decided.cut.tables),
             term=self._committer.term,
             rejects=done.rejects,
@@ -282,7 +283,7 @@ class Batches:
     def _follow_up(self, entry: Entry, aside: Spans) -> None:
         """What a crash may leave undone: the next start asks for the tables of all open gaps; offsets may lag."""
         self._again.say(entry, aside)
-        self._again.ask(entry.gaps, aside)
+        self._again.ask(entry, aside)
         self._log.publish(entry.ends)
         reached("offsets_committed", entry.batch_id)
         self._report(BatchReport(entry, self.upkeep.maintenance.done()))
@@ -343,9 +344,9 @@ class Batches:
         """What takes effect between batches (``Settling.look``)."""
         self._settling.look(streaming)
 
-    def ask_again(self, gaps: Sequence[Gap]) -> None:
-        """Have the tables of open gaps read again."""
-        self._settling.ask_again(gaps)
+    def ask_again(self, goes_on: Collection[str] = ()) -> None:
+        """Have the tables of open gaps read again (``Settling.ask_again``)."""
+        self._settling.ask_again(goes_on)
 
     def ensure_tables(self) -> None:
         """Create the lake's tables for source tables that have a key but no row yet."""

@@ -8,7 +8,7 @@ and the lake must hold what the topic held then.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -112,7 +112,7 @@ class Settling:
             if self._complete(request):
                 self._spine.replay()  # what waited for the table is void by now, or free to go on
         if streaming and self._requests.absent.came_back():
-            self.ask_again(self._newest.gaps)
+            self.ask_again()
 
     def _name_joined(self, later: LaterTables, streaming: Position) -> None:
         """Gaps of tables that have joined. They are published before anything else: from there on a crash loses nothing, and
@@ -128,11 +128,11 @@ class Settling:
             self._spine.rewind(replace(entry, gaps=gaps))
             for table in looked.joined:
                 self._requests.say(f"{table}: {looked.why(table)}")
-        for request in self._requests.open() if looked.void else ():
-            if request.table in looked.void:
-                self._requests.done(request)
+        void = [r for r in self._requests.open() if r.table in looked.void] if looked.void else []
+        for request in void:
+            self._requests.done(request)
         later.published(looked, self._spine.newest)
-        self.ask_again(gaps)
+        self.ask_again({request.table for request in void})
 
     def _among_others(
         self, requests: Sequence[Request], newest: Entry, streamed: Position | None
@@ -157,7 +157,7 @@ class Settling:
             self._spine.rewind(replace(entry, gaps=(*entry.gaps, gap)))
             self._requests.say(f"{table}: {why}; it is read again")
         if tables:  # of one that nobody has asked for nothing else would ask, until the next batch
-            self.ask_again(self._newest.gaps)
+            self.ask_again()
 
     def _follow_ddl(self, newest: Entry, streamed: Position, requests: Sequence[Request]) -> None:
         catalog, barriers = self._definitions.governed(newest)
@@ -199,7 +199,7 @@ class Settling:
         self._awaited.forget(read)
         self._requests.done(request)
         # A DDL that came after the request may have opened another gap; and one that the request is void by is open.
-        self.ask_again(self._newest.gaps)
+        self.ask_again({request.table} if outcome.void else ())
         return True
 
     def _forget_rows_of(self, request: Request) -> None:
@@ -242,9 +242,10 @@ class Settling:
         if gaps != entry.gaps:
             self._spine.publish(replace(entry, gaps=gaps))
 
-    def ask_again(self, gaps: Sequence[Gap]) -> None:
-        """Have the tables of open gaps read again."""
-        self._again.ask(gaps, self._definitions.readable()[1])
+    def ask_again(self, goes_on: Collection[str] = ()) -> None:
+        """Have the tables of open gaps read again. ``goes_on``: as ``Retaking.ask`` has it."""
+        if (newest := self._spine.newest) is not None:
+            self._again.ask(newest, self._definitions.readable()[1], goes_on)
 
     @property
     def _newest(self) -> Entry:

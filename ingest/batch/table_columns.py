@@ -73,7 +73,8 @@ class TableColumns:
         version = self._readable(step.version)
         known: evolution.Plan = evolution.Nothing()
         if step.previous and step.previous.columns:
-            known = self._plan(evolution.held_by(step.previous, multiset=not key), step, key)
+            before = evolution.held_by(step.previous, multiset=not key)
+            known = self._plan(before, step, key, kept_as)
         now = self.merging.handle(target)
         is_filled = False
         if held and not self.committer.holds(now, change):
@@ -96,7 +97,8 @@ class TableColumns:
         identity: Identity,
     ) -> bool:
         """What the table's own columns need, in one commit. Returns whether all rows have got their defaults by it."""
-        decision = self._plan(evolution.Held(held.columns, held.multiset), step, key)
+        was = evolution.Held(held.columns, held.multiset)
+        decision = self._plan(was, step, key, kept_as)
         if held.key != key:
             target.set_key(key)
         if another(kept_as, Was(held.target, held.key)):
@@ -164,10 +166,18 @@ class TableColumns:
             return False
         return True
 
-    def _plan(self, held: evolution.Held, step: Step, key: tuple[str, ...]) -> evolution.Plan:
+    def _plan(
+        self, held: evolution.Held, step: Step, key: tuple[str, ...], kept_as: Target
+    ) -> evolution.Plan:
         before = step.previous.columns if step.previous else ()
-        profile = self.pipeline.lake.profile
-        return evolution.plan(held, step.version, before, keyed=bool(key), profile=profile)
+        return evolution.plan(
+            held,
+            step.version,
+            before,
+            keyed=bool(key),
+            profile=self.pipeline.lake.profile,
+            outlives=kept_as.outlives,
+        )
 
     def _readable(self, version: SchemaVersion) -> SchemaVersion:
         return admitted(version, self.pipeline.lake.profile)

@@ -92,9 +92,13 @@ def _gap(gap: Gap, report: ProgressReport) -> Notice:
             Goes.OVER, "gap", gap.table, f"{alone}{state}", together, kind=both, style="dim"
         )
     aside = any(one.is_in(gap.reason) for one in reasons.SET_ASIDE)
-    state = "open until `ingest resync` of the table" if gap.by_hand else "not mended yet"
+    waits = report.waits_for_a_person(gap)
+    state = "open until `ingest resync` of the table" if waits else "not mended yet"
+    if waits and not gap.by_hand:
+        state, remedy = f"{state}: {reasons.BY_A_PERSON}", reasons.REPLACES
+        remedy += f"; {reasons.PASSED_OVER}" if gap.is_untold else ""
     return Notice(
-        Goes.BY_HAND if gap.by_hand or aside else Goes.BY_ITSELF,
+        Goes.BY_HAND if waits or aside else Goes.BY_ITSELF,
         "gap",
         gap.table,
         f"{alone}{state}",

@@ -11,6 +11,7 @@ from ingest.observe.pipeline_plan import PipelinePlan
 _STYLES = {
     "waits": "yellow",
     "resync": "yellow",
+    "gap": "yellow",
     "rewrite": "yellow",
     "rows go": "red",
     "refused": "bold red",

@@ -243,10 +243,10 @@ class Streaming:
         if gone := facts.deleted:
             # Its task makes a table's topic once, and would wait for a deleted one for ever.
             Connector(self.pipeline).restart()
-        for one in requests.open() if gone else ():
-            if one.table in gone:
-                requests.done(one)
-        batches.ask_again(batches.newest.gaps if batches.newest else ())
+        void = [one for one in requests.open() if one.table in gone] if gone else []
+        for one in void:
+            requests.done(one)
+        batches.ask_again({one.table for one in void})
 
     def _checkpoint(
         self, checkpoint: HadoopFiles, batches: Batches, start: Start, facts: StartFacts

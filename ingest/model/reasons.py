@@ -48,6 +48,11 @@ _UNTIL_THEN = "changes of the table may be missing until it was taken again"
 _DOUBTFUL = "a change may be missing, or there twice over, until the table was taken again"
 _SEE_WHO = "see who deletes topics of the pipeline"
 BY_ITSELF = "nothing: the table is taken again by itself"
+BY_A_PERSON = "it is not taken again by itself, as it keeps rows that the source no longer has (`append_only`)"
+REPLACES = "`ingest resync` the table, which replaces all of its rows by those that the source has now; else the gap stays open"
+"""What a person does about a gap of such a table, whatever its reason."""
+PASSED_OVER = "until then its changes are passed over, as the connector does not know its columns"
+"""Of such a gap that is told for that (``Gap.is_untold``)."""
 
 TOPIC_DELETED = Reason("the topic was deleted", _UNTIL_THEN, _SEE_WHO, voids=True)
 TOPIC_MADE_AGAIN = Reason("the topic was deleted and made again", _UNTIL_THEN, _SEE_WHO, voids=True)
@@ -170,6 +175,12 @@ GAPS = (
 def voids(text: str) -> bool:
     """Whether a gap of this reason makes void what was asked for before it was recorded."""
     return any(one.voids and one.is_in(text) for one in GAPS)
+
+
+def without_place(text: str) -> str:
+    """A gap's reason without the place in MySQL's log that it names; the text itself where it names none."""
+    named = (one for one in GAPS if "{where}" in one.says and one.is_in(text))
+    return next((one.says for one in named), text)
 
 
 # Tables that are set aside: a column has no exact place in the lake. Each is an open gap, too.

@@ -310,6 +310,8 @@ class StartFacts:
     """Tables that a policy still holds before a DDL."""
     untaken: frozenset[str] = frozenset()
     """Tables of the manifest that the pipeline file does not take any more."""
+    by_hand: frozenset[str] = frozenset()
+    """Tables of the manifest that only a person has taken again (``only_by_hand``)."""
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Table name to the kinds of DDL that a policy ignores, where there are any."""
     logs: Sequence[LakeFacts] = ()

@@ -160,9 +160,10 @@ class Audit:
             names = mysql.primary_key(cursor, table) or (description.key if description else ())
             key = tuple(c for name in names for c in columns if c.name == name) or columns
             version = description.version if description else None
-            note = _note(state, [gap for gap in entry.gaps if gap.table == str(table)])
-            live = live_rows(description.target) if description else "true"
             outlives = self.pipeline.target(table, keyed=bool(names)).outlives
+            gaps = [gap for gap in entry.gaps if gap.table == str(table)]
+            note = _note(state, gaps, outlives=outlives)
+            live = live_rows(description.target) if description else "true"
             found.append(ComparedTable(table, columns, key, path, version, live, outlives, note))
         return found
 
@@ -233,9 +234,12 @@ def _published(table: ComparedTable, entry: Entry) -> ComparedTable:
     return replace(table, version=state.version if state else None)
 
 
-def _note(state: TableState | None, gaps: Sequence[Gap] = ()) -> str:
-    """What a policy, or a person who gave changes up, has to do with a table, or that it joined later. ``gaps``: the table's."""
-    notes = [f"{one.reason}; it may differ" for one in gaps if one.is_open and one.by_hand]
+def _note(state: TableState | None, gaps: Sequence[Gap] = (), *, outlives: bool = False) -> str:
+    """What a policy, or a person who gave changes up, has to do with a table, that it joined later, or what it lacks until a person
+    has it taken again (``outlives``). ``gaps``: the table's.
+    """
+    left = [one for one in gaps if one.is_open and not one.is_incomplete]
+    notes = [f"{one.reason}; it may differ" for one in left if one.by_hand or outlives]
     notes += [f"incomplete: {one.reason}" for one in gaps if one.is_incomplete]
     if state and state.stopped:
         notes.insert(0, f"stands still: {state.stopped}")

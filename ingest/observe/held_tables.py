@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import TableNotFoundError
 
+from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.files.object_files import opened
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
 from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
+from ingest.model.topics import TableId
 from ingest.observe.lake_plan import HeldTable
 from ingest.targets import registry
 from ingest.targets.target import live_rows
@@ -50,6 +52,15 @@ def held(path: str) -> HeldTable | None:
         registry.noted(table.metadata().configuration, keyed=not multiset),
         tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
     )
+
+
+def outlives(pipeline: Pipeline, table: TableId) -> bool:
+    """Whether a table's copy is there and keeps rows that the source no longer has (``Target.outlives``)."""
+    kept_as = {keyed: pipeline.target(table, keyed=keyed) for keyed in (True, False)}
+    if not any(target.outlives for target in kept_as.values()):
+        return False
+    found = held(pipeline.path(table))
+    return found is not None and kept_as[not found.multiset].outlives
 
 
 def rows(path: str) -> int:

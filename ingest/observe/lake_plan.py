@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+from ingest.model import reasons
 from ingest.model.manifest import TableState
 from ingest.model.topics import TableId
 from ingest.observe.only_in_lake import OnlyInLake
@@ -15,9 +16,10 @@ from ingest.schema.ddl_policy import Barrier, Rules
 from ingest.schema.mysql_types import UnknownType
 from ingest.targets.target import Target, Unfit
 
-Cost = Literal["nothing", "metadata", "rewrite", "resync", "rows go", "waits", "refused"]
+Cost = Literal["nothing", "metadata", "rewrite", "resync", "gap", "rows go", "waits", "refused"]
 """``metadata``: a commit without data. ``rewrite``: every file of the table is written anew. ``resync``:
-the table is read again from MySQL besides. ``waits``: the table stands before it, as a policy says."""
+the table is read again from MySQL besides. ``gap``: it would be, but only a person has it taken again. ``waits``: the table
+stands before it, as a policy says."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class HeldTable:
     target: Target | None = None
     """What it was last written as, as far as a table says that."""
     key: tuple[str, ...] = ()
+    outlives: bool = False
+    """Whether it keeps rows that the source no longer has, as the pipeline file says."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +144,20 @@ def _changed(
                 f"it came from {version.moved_from}" if version.moved_from else "they were not told"
             )
             why = f"read from MySQL, with its columns: {came}"
-            found.append(Effect(name, version.ddl, ("resync",), why))
+            found.append(_read(version, why, f"its columns ({came})", lake))
             previous = None
             continue
         if not version.columns:
-            found.append(Effect(name, version.ddl, ("rows go",), "its rows go, the table stays"))
+            stays = Effect(name, version.ddl, ("nothing",), "its rows stay (`append_only`)")
+            goes = Effect(name, version.ddl, ("rows go",), "its rows go, the table stays")
+            found.append(stays if lake.outlives else goes)
             previous = None
             continue
         if version.moved_from:
-            why = f"read from MySQL: its rows came from {version.moved_from}"
-            found.append(Effect(name, version.ddl, ("resync",), why))
+            came = f"its rows came from {version.moved_from}"
+            found.append(
+                _read(version, f"read from MySQL: {came}", f"which rows are there ({came})", lake)
+            )
         elif previous is not None:
             before = evolution.Held(columns, multiset)
             effect, lake = _effect(version, previous, before, lake, profile)
@@ -160,6 +168,17 @@ def _changed(
             break
         multiset, previous = not version.key, version
     return found
+
+
+def _read(version: SchemaVersion, why: str, knows: str, lake: HeldTable) -> Effect:
+    """A table whose rows, or columns, no change brings. ``knows``: what only MySQL does."""
+    cost: Cost = "gap" if lake.outlives else "resync"
+    sentence = _left(knows) if lake.outlives else why
+    return Effect(str(version.table), version.ddl, (cost,), sentence)
+
+
+def _left(knows: str) -> str:
+    return f"a gap says that only MySQL knows {knows}, and stays open: {reasons.BY_A_PERSON}"
 
 
 def _effect(
@@ -173,7 +192,10 @@ def _effect(
     name = str(version.table)
     try:
         keyed = bool(version.key)
-        plan = evolution.plan(held, version, previous.columns, keyed=keyed, profile=profile)
+        outlives = lake.outlives and keyed != held.multiset
+        plan = evolution.plan(
+            held, version, previous.columns, keyed=keyed, profile=profile, outlives=outlives
+        )
     except UnknownType as unknown:
         why = f"{unknown}; the table is set aside from there on, the others go on"
         return Effect(name, version.ddl, ("refused",), why), lake
@@ -205,8 +227,10 @@ def _effect(
         costs = [*(cost for cost in costs if cost != "nothing"), "rows go"]
         sentence += f"; {lake.target.ends}"
     if plan.unknown:
-        costs.append("resync")
-        sentence += f"; read again from MySQL, since only it knows {' and '.join(plan.unknown)}"
+        knows = " and ".join(plan.unknown)
+        costs.append("gap" if lake.outlives else "resync")
+        read = f"read again from MySQL, since only it knows {knows}"
+        sentence += f"; {_left(knows) if lake.outlives else read}"
     return Effect(name, version.ddl, tuple(costs), sentence, written), lake
 
 

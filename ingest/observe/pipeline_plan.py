@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
@@ -72,6 +72,11 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
     held = {name: table for name, table in tables.items() if table}
     engines = {name: _engine(pipeline, table, told, name) for name, table in held.items()}
     keyed = {TableId.parse(name) for name in held if _key(told, name, held[name])}
+    kept_as = {
+        name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
+        for name in held
+    }
+    held = {name: replace(one, outlives=kept_as[name].outlives) for name, one in held.items()}
     with mysql.connected(pipeline.source) as cursor:
         there = mysql.base_tables(cursor)
     known = sorted(told.versions)
@@ -84,7 +89,7 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         *of_policies(states, barriers, pipeline.rules),
         *of_targets(
             held,
-            lambda table: pipeline.target(table, keyed=table in keyed),
+            lambda table: kept_as[str(table)],
             lambda table: pipeline.unfit(table, keyed=table in keyed),
         ),
         *of_logs(states, pipeline.logs, pipeline.change_log_path, _in_kafka(pipeline, states)),
@@ -93,10 +98,6 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         *of_left(left, {effect.table for effect in pending}),
         *_of_flows(pipeline, taken),
     ]
-    kept_as = {
-        name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
-        for name in held
-    }
     targets = {name: target.name for name, target in kept_as.items() if not target.default}
     its = connector.Connector(pipeline)
     first_rows.foresee(pipeline, its)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ingest.config.pipeline_file import Pipeline
@@ -21,8 +22,9 @@ from ingest.model.gap import Gap
 from ingest.model.location import within_reach
 from ingest.model.manifest import Entry
 from ingest.model.names import lease_path
+from ingest.model.only_by_hand import only_by_hand
 from ingest.model.topics import TableId, captured
-from ingest.observe import caught_up, left_tables
+from ingest.observe import caught_up, held_tables, left_tables
 from ingest.observe.only_in_lake import OnlyInLake
 from ingest.source import mysql
 from ingest.source.connector import Connector, is_snapshotting, undelivered
@@ -30,6 +32,7 @@ from ingest.source.diagnosis import SILENT_AFTER, Facts, diagnose
 from ingest.source.later_tables import TakenBefore
 from ingest.source.left_out import LeftOut
 from ingest.source.resync import Requests
+from ingest.source.resync_request import Request
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class ProgressReport:
     """What waits in quarantine."""
     excluded: frozenset[str] = frozenset()
     """Tables with a gap that the pipeline file takes no more: they stay as they are, and nothing is missing."""
+    by_hand: frozenset[str] = frozenset()
+    """Tables with a gap that only a person has taken again, and that nobody has asked for yet."""
     only_in_lake: tuple[OnlyInLake, ...] = ()
     """Tables with rows that the source does not capture any more."""
     joining: tuple[str, ...] = ()
@@ -125,6 +130,10 @@ class ProgressReport:
     def is_open(self, gap: Gap) -> bool:
         """True until the table was taken again, or is none of the pipeline's any more."""
         return gap.is_open and gap.table not in self.excluded
+
+    def waits_for_a_person(self, gap: Gap) -> bool:
+        """True where its table is not taken again by itself."""
+        return gap.by_hand or gap.table in self.by_hand
 
     @property
     def pending(self) -> int:
@@ -160,6 +169,7 @@ class ProgressReport:
                     "offsets": [gap.start, gap.end],
                     "reason": gap.reason,
                     "open": self.is_open(gap),
+                    "by_hand": self.is_open(gap) and self.waits_for_a_person(gap),
                 }
                 for gap in (newest.gaps if newest else ())
             ],
@@ -229,12 +239,18 @@ def gather(pipeline: Pipeline) -> ProgressReport:
         blocking=frozenset(one.table for one in requests if one.kind == "BLOCKING"),
         waiting=tuple(waiting_list(pipeline.lake.path)),
         excluded=excluded(newest.gaps if newest else (), pipeline.source.tables),
+        by_hand=_by_hand(pipeline, newest, requests) if newest and reached else frozenset(),
         only_in_lake=tuple(left_tables.gather(pipeline, newest.tables)) if newest else (),
         joining=_joining(pipeline) if reached else (),
         left_out=LeftOut(pipeline).tables() if reached else {},
         flows=flows.status() if flows else {},
         job=lease_holder.holder(lease, seen) if lease and seen else None,
     )
+
+
+def _by_hand(pipeline: Pipeline, newest: Entry, requests: Collection[Request]) -> frozenset[str]:
+    found = only_by_hand(newest, partial(held_tables.outlives, pipeline))
+    return found - {one.table for one in requests}
 
 
 def _joining(pipeline: Pipeline) -> tuple[str, ...]:

@@ -293,6 +293,9 @@ EMPTIED = ("DROP PARTITION", "TRUNCATE PARTITION")
 REPLACED = "CREATE TABLE of a name that another table had"
 """What ``SchemaVersion.unlogged`` says where the other one went without a word: what it held may be in the lake still."""
 
+ONLY_GO = (*EMPTIED, REPLACED)
+"""Such by which no row has come."""
+
 
 def unlogged(statement: str, database: str) -> Unlogged | None:
     """Of a partition that goes, is emptied or exchanged, or of a tablespace that comes. None for every other statement, and

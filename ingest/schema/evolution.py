@@ -113,9 +113,11 @@ def plan(
     *,
     keyed: bool = True,
     profile: Profile = "standard",
+    outlives: bool = False,
 ) -> Plan:
     """Compare the lake's table with a schema version; ``previous``: the columns of the one before,
-    when ``version`` is a DDL that has just happened; ``keyed``: the source's table has a key now.
+    when ``version`` is a DDL that has just happened; ``keyed``: the source's table has a key now; ``outlives``: the lake's keeps
+    rows that the source no longer has, so where a DDL has only made rows go, as a TRUNCATE does, nothing is missing.
     """
     said = ddl.column_changes(version.ddl) if previous else ddl.ColumnChanges()
     before = {column.name.lower(): column for column in previous}
@@ -141,7 +143,7 @@ def plan(
                 why = f"what NOT NULL made of NULL in {column.name!r}"
             fields.append(field)
         unknown += [why] if why else []
-    if previous and version.unlogged:
+    if previous and version.unlogged and not (outlives and version.unlogged in ddl.ONLY_GO):
         unknown.append(f"which rows are there behind {version.unlogged}")
     kept = [name for name in version.kept if name in held.columns]
     fields += [Field(name, held.columns[name], quoted(name), name) for name in kept]

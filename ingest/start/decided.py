@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ingest.model import reasons
 from ingest.model.gap import Gap
 from ingest.model.manifest import Entry, HighWater, Place, TableState
 from ingest.model.start_facts import StartFacts
@@ -15,6 +16,7 @@ class Decided:
     """What is decided so far. ``offsets``: where each partition goes on; ``marks``, ``tables`` and ``gaps``: as the
     manifest is to have them. ``because``: sentences for a person, in the order of the decisions. ``resync``: tables to
     take again. ``restore``: tables (path) to bring to a published version first. ``batch``: the row's own number.
+    ``by_hand``: tables that only a person has taken again.
     """
 
     batch: int
@@ -25,6 +27,7 @@ class Decided:
     because: tuple[str, ...] = ()
     resync: tuple[str, ...] = ()
     restore: tuple[tuple[str, int], ...] = ()
+    by_hand: frozenset[str] = frozenset()
 
     @classmethod
     def as_published(cls, newest: Entry, used: int = 0) -> Decided:
@@ -73,20 +76,22 @@ class Decided:
 
     def taking_again(self, gaps: Iterable[Gap], untaken: Collection[str] = ()) -> Decided:
         """Gaps that are recorded and said, and whose tables are taken again, each once. Where only the topic is known,
-        nothing can be, and the gap stays open; of a table that the pipeline file takes no more (``untaken``) nothing is asked
-        for. Rows of an incremental snapshot that have come by now begin none any
+        nothing can be, and the gap stays open; of a table that the pipeline file takes no more (``untaken``), or that only a
+        person has taken again, nothing is asked for. Rows of an incremental snapshot that have come by now begin none any
         more: the one that closes such a gap begins with its own.
         """
         found = tuple(gaps)
-        said = [f"{gap.table}: {gap.reason}; {_and_then(gap, untaken)}" for gap in found]
-        asked = {gap.table for gap in found if gap.of}
+        said = [f"{gap.table}: {gap.reason}; {self._and_then(gap, untaken)}" for gap in found]
+        asked = dict.fromkeys(gap.table for gap in found if gap.of)
         tables = {n: replace(s, reread=None) if n in asked else s for n, s in self.tables.items()}
         return replace(
             self,
             tables=tables,
             gaps=(*self.gaps, *found),
             because=(*self.because, *said),
-            resync=tuple(dict.fromkeys((*self.resync, *(gap.table for gap in found if gap.of)))),
+            resync=tuple(
+                dict.fromkeys((*self.resync, *(n for n in asked if n not in self.by_hand)))
+            ),
         )
 
     def as_entry(self, newest: Entry) -> Entry:
@@ -103,14 +108,15 @@ class Decided:
     def changes(self, newest: Entry) -> bool:
         """Whether the manifest does not say so already."""
         before = Decided.as_published(newest)
-        now = replace(self, because=(), resync=(), restore=())
+        now = replace(self, because=(), resync=(), restore=(), by_hand=before.by_hand)
         return now != before
 
-
-def _and_then(gap: Gap, untaken: Collection[str]) -> str:
-    if gap.table in untaken:
-        return "`source.tables` does not take the table, which stays as it is"
-    return "taking the table again" if gap.of else "which table that topic carries is not known"
+    def _and_then(self, gap: Gap, untaken: Collection[str]) -> str:
+        if gap.table in untaken:
+            return "`source.tables` does not take the table, which stays as it is"
+        if gap.table in self.by_hand:
+            return reasons.BY_A_PERSON
+        return "taking the table again" if gap.of else "which table that topic carries is not known"
 
 
 def gap_of(

@@ -11,6 +11,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from ingest.batch.outliving import outlives
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.files.hadoop_files import HadoopFiles
@@ -76,6 +77,7 @@ def gather(
         barred=barred,
         logs=_logs(spark, pipeline, newest, named),
         untaken=_untaken(newest, pipeline.source.tables),
+        by_hand=_by_hand(spark, pipeline, newest),
         ignored={
             name: frozenset(ignored)
             for name in (newest.tables if newest else {})
@@ -104,6 +106,12 @@ def history(ledger: Ledger, lake: Sequence[LakeFacts]) -> list[Entry]:
 def _untaken(newest: Entry | None, patterns: Sequence[str]) -> frozenset[str]:
     known = {TableId.parse(name) for name in (newest.tables if newest else {})}
     return frozenset(str(table) for table in known - set(captured(known, patterns)))
+
+
+def _by_hand(spark: SparkSession, pipeline: Pipeline, newest: Entry | None) -> frozenset[str]:
+    """One that is hidden is read again in any case: what it waits with stays in Kafka until a reading is whole."""
+    shown = {name for name, state in newest.tables.items() if not state.hidden} if newest else ()
+    return frozenset(name for name in shown if outlives(spark, pipeline, TableId.parse(name)))
 
 
 def shape(pipeline: Pipeline) -> str:

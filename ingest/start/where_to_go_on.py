@@ -20,7 +20,8 @@ from ingest.start.decided import Decided, gap_of
 
 def where_to_go_on(facts: StartFacts, newest: Entry) -> Decided:
     """The whole of it, in the one order that is right (see above)."""
-    published = Decided.as_published(newest, ahead_of_manifest.newest_batch(facts))
+    used = ahead_of_manifest.newest_batch(facts)
+    published = replace(Decided.as_published(newest, used), by_hand=facts.by_hand)
     named = _with_gaps_named(facts, published)
     as_they_are = _as_the_tables_are(facts, named)
     released = _released(facts, as_they_are)

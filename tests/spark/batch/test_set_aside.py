@@ -101,7 +101,7 @@ def test_what_kafka_loses_of_a_table_that_has_no_row_yet_is_a_gap_of_that_table(
     assert start.entry.gaps[-1].table == "d.t0"
     target.batches.rewind(start.entry)
     with patch.object(Requests, "ask", lambda _, tables: world.asked.append(tables)):
-        target.batches.ask_again(target.batches.newest.gaps)
+        target.batches.ask_again()
     assert not any(world.asked), "set aside: to take it again would help nothing yet"
     target.remove()
 

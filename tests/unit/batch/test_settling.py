@@ -68,12 +68,12 @@ class Later:
 class Lake:
     """The batches of a job, of which no row is written: what is published, and which rows were to go."""
 
-    def __init__(self, root, newest, known=None):
+    def __init__(self, root, newest, known=None, *, outlives=False):
         self.newest, self.removed, self.shown = newest, [], []
         pipeline = pipeline_of_d(root)
         self.catalog, self.aside = known or Catalog(), {}
         self.requests = Asking(pipeline, self)
-        again = Retaking(pipeline, self.requests, PlainLog())
+        again = Retaking(pipeline, self.requests, PlainLog(), lambda _: outlives)
         ends = Awaited(lambda table: self.newest.ends)
         tables = SimpleNamespace(
             known=lambda: self.catalog,
@@ -111,7 +111,7 @@ class Lake:
         """As a start decides it: this is the row that it writes."""
         decision = decide(facts(newest=self.newest, history=[self.newest], **more))
         self.publish(decision.entry.without_changes("rewind", decision.entry.batch_id, 1))
-        self.settling.ask_again(self.newest.gaps)
+        self.settling.ask_again()
 
     def come(self, **state):
         """A batch that leaves the table so."""
@@ -442,4 +442,40 @@ def test_a_table_that_waits_for_nobody_is_asked_for_at_once(tmp_path):
     lake.settling.look(READ)
     lake.settling.look(READ)
     assert lake.open_gaps == [reasons.CHANGED_WHILE_READ.says]
+    assert lake.requests.asked == ["d.t"]
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Its copy keeps rows that the source has no more; nobody has asked for it."""
+    return Lake(tmp_path, entry(tables={"d.t": replace(TABLE, floor=BELOW)}), outlives=True)
+
+
+def test_a_log_of_which_kafka_lost_records_keeps_its_rows_and_its_gap_until_a_person_asks(log):
+    log.start(kafka=RETENTION)
+    log.settling.look(BELOW)
+    assert (log.open_gaps, log.requests.asked) == ([reasons.RETENTION.says], [])
+    by_a_person = asked("resync-9", kind="BLOCKING", after=log.newest.batch_id)
+    log.requests.add(by_a_person)
+    log.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert (log.removed, log.open_gaps, log.requests.open()) == ([BELOW], [], [])
+
+
+def test_what_a_person_asked_for_of_a_log_and_kafka_lost_is_asked_anew(log):
+    log.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    log.start(kafka=RETENTION)
+    assert log.requests.asked == []
+    log.hear(said("TABLE_SCAN_COMPLETED", "x", "d.t", by=INITIAL))
+    assert (log.removed, log.requests.asked) == ([], ["d.t"])
+
+
+def test_a_log_that_joins_with_rows_of_before_is_not_taken_again_and_a_person_s_request_goes_on(
+    tmp_path,
+):
+    lake = Lake(tmp_path, entry(), outlives=True)
+    lake.later.found += [joins(), joins()]
+    lake.settling.look(BELOW)
+    assert (lake.open_gaps, lake.requests.asked) == ([reasons.JOINED.says], [])
+    lake.requests.add(asked("resync-3", kind="BLOCKING", after=3))
+    lake.settling.look(BELOW)
     assert lake.requests.asked == ["d.t"]

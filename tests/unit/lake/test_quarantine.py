@@ -183,8 +183,9 @@ def test_a_table_of_which_a_person_gave_changes_up_is_not_taken_again_by_itself(
     requests = Requests(pipeline)
     requests.ask = lambda tables: asked.append(list(tables))
     retaking = Retaking(pipeline, requests, MySqlLog(pipeline, []))
-    retaking.ask(MARKS, {})
-    retaking.ask([*MARKS, replace(MARKS[0], reason="the topic was deleted")], {})
+    retaking.ask(entry(gaps=MARKS), {})
+    another = replace(MARKS[0], reason="the topic was deleted")
+    retaking.ask(entry(gaps=(*MARKS, another)), {})
     assert asked == [[], ["d.t"]]
 
 
@@ -200,7 +201,9 @@ def test_a_mark_that_was_known_by_its_topic_alone_gets_its_table_s_name_and_asks
 def test_the_audit_names_a_table_of_which_changes_were_dropped_until_it_was_taken_again():
     assert "dropped from quarantine on 2026-01-31" in _note(None, MARKS[:1])
     assert _note(None, [replace(MARKS[0], resync=AT)]) == ""
-    assert _note(None, [replace(MARKS[0], reason="the topic was deleted")]) == ""
+    deleted = replace(MARKS[0], reason="the topic was deleted")
+    assert _note(None, [deleted]) == ""
+    assert _note(None, [deleted], outlives=True) == "the topic was deleted; it may differ"
 
 
 PIPELINE = """

@@ -48,9 +48,9 @@ def planned(*records, applied=10):
     return [(effect.costs, effect.bytes) for effect in found(*records, applied=applied)]
 
 
-def found(*records, applied=10, profile="standard", held=HELD):
+def found(*records, applied=10, profile="standard", held=HELD, key=("id",)):
     catalog = Catalog()
-    for one in (record(5, "CREATE", [ID, V]), *records):
+    for one in (record(5, "CREATE", [ID, V], key=key), *records):
         catalog.add(one, 0)
     state = TableState("/lake/d/t", 3, position=Position(0, 1, applied))
     return effects(catalog, {"d.t": state}, {"d.t": held}, profile)
@@ -84,6 +84,31 @@ def test_a_table_that_came_by_its_name_without_columns_is_read_again_and_not_emp
         ("resync",),
         "read from MySQL, with its columns: it came from d._t_new",
     )
+
+
+LOG = HeldTable({"id": "int", "v": "int"}, True, 1000, 500_000_000, outlives=True)
+
+
+def of_log(*records):
+    return [(one.costs, one.sentence) for one in found(*records, held=LOG, key=())]
+
+
+def test_a_log_that_is_purged_stays_as_it_is_and_no_statement_has_it_read_again():
+    swap = {**record(20, "ALTER", [], ddl="RENAME TABLE _t_new TO t"), "tableChanges": []}
+    assert of_log(
+        record(20, "ALTER", [ID, V], "ALTER TABLE t DROP PARTITION p0", key=()),
+        record(30, "DROP", [], "DROP TABLE t"),
+    ) == [
+        (("nothing",), "no change of the lake"),
+        (("nothing",), "its rows stay (`append_only`)"),
+    ]
+    for statement in (
+        record(20, "ALTER", [ID, V], "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", key=()),
+        {**swap, "databaseName": "d"},
+    ):
+        ((costs, sentence),) = of_log(statement)
+        assert (costs[-1], "resync" in costs) == ("gap", False)
+        assert "stays open: it is not taken again by itself" in sentence
 
 
 def test_with_the_profile_compat_a_rename_writes_the_table_anew():

@@ -70,6 +70,22 @@ def test_a_mark_of_dropped_changes_says_what_closes_it_and_fails_a_watch_of_gaps
     assert mended.open_gaps == 0
 
 
+def test_a_gap_that_only_a_person_closes_says_so_and_what_that_does():
+    gap = Gap("d.t", "p.d.t", 0, 3, 6, reasons.RETENTION.says, 8, position=Position(0, 3, 70))
+    row = entry(gaps=(gap, replace(gap, table="d.o")))
+    report = ProgressReport("p", row, (), 0, WELL, 0, by_hand=frozenset({"d.t"}))
+    said = shown(report)
+    (of_it,) = [line for line in said.splitlines() if "d.t: " in line]
+    assert f"open until `ingest resync` of the table: {reasons.BY_A_PERSON}" in of_it
+    assert f"what to do: {reasons.REPLACES}" in said
+    assert "not mended yet" in next(line for line in said.splitlines() if "d.o: " in line)
+    assert [one["by_hand"] for one in report.as_json()["gaps"]] == [True, False]
+    assert report.open_gaps == 2, "who watches for gaps has to hear of it"
+    assert reasons.PASSED_OVER not in said
+    joined = entry(gaps=(replace(gap, reason=reasons.JOINED.says),))
+    assert reasons.PASSED_OVER in shown(replace(report, newest=joined))
+
+
 def test_a_table_that_is_set_aside_or_left_out_is_named_with_the_way_on():
     reason = reasons.RESERVED.of(column="'_ingest'")
     gap = Gap("d.t", "p.d.t", 0, 3, 3, reason, 8, position=Position(0, 3, 70))

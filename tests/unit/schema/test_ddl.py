@@ -8,7 +8,14 @@ from ingest.model.position import Position
 from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.catalog import SchemaVersion
-from ingest.schema.ddl import Unlogged, column_changes, computing, renamed_tables, unlogged
+from ingest.schema.ddl import (
+    ONLY_GO,
+    Unlogged,
+    column_changes,
+    computing,
+    renamed_tables,
+    unlogged,
+)
 from ingest.schema.evolution import Field, Held, InPlace, Nothing, Rewrite
 from ingest.schema.mysql_types import Column, column_type
 
@@ -191,6 +198,18 @@ def test_which_rows_are_there_behind_a_partition_that_went_is_asked_for():
     emptied = replace(version(ID), unlogged="DROP PARTITION")
     plan = evolution.plan(Held({"id": "int"}), emptied, [ID])
     assert plan == Nothing(("which rows are there behind DROP PARTITION",))
+
+
+@pytest.mark.parametrize("statement", ONLY_GO)
+def test_a_table_that_keeps_rows_which_the_source_has_no_more_lacks_none_where_rows_only_go(
+    statement,
+):
+    columns, bag = Held({"id": "int"}, multiset=True), replace(version(ID), key=())
+    gone = replace(bag, unlogged=statement)
+    assert evolution.plan(columns, gone, [ID], keyed=False).unknown
+    assert not evolution.plan(columns, gone, [ID], keyed=False, outlives=True).unknown
+    swapped = replace(bag, unlogged="EXCHANGE PARTITION")
+    assert evolution.plan(columns, swapped, [ID], keyed=False, outlives=True).unknown
 
 
 HASHED = "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), h CHAR(32) AS (MD5(`S`)) STORED, n INT, g INT AS (n + 1))"

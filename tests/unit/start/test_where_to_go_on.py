@@ -228,11 +228,23 @@ def test_a_gap_that_an_earlier_start_knew_by_its_topic_alone_is_its_table_s_once
     assert found.because == ("d.aside: the topic was deleted; taking the table again",)
 
 
+def test_a_table_that_only_a_person_has_taken_again_keeps_its_gap_and_is_not_asked_for():
+    start = of_gone()
+    known = replace(start, topic_of={"d.aside": GONE}, by_hand=frozenset({"d.aside"}))
+    found = where_to_go_on(known, known.newest)
+    (gap,) = found.gaps
+    assert (gap.table, gap.is_open, found.resync) == ("d.aside", True, ())
+    (said,) = found.because
+    assert said.startswith("d.aside: the topic was deleted; it is not taken again by itself")
+    sound = facts(by_hand=frozenset({"d.t"}))
+    assert not where_to_go_on(sound, sound.newest).changes(sound.newest)
+
+
 def test_a_gap_that_is_known_by_its_topic_alone_stops_neither_a_batch_nor_a_report(tmp_path):
     pipeline = parsed(PIPELINE.replace("LAKE", str(tmp_path)))
     unknown, excluded_one = (Gap(name, GONE, 0, 5, 0, "deleted", 3) for name in (GONE, "x.y"))
     requests = Requests(pipeline)
-    Retaking(pipeline, requests, MySqlLog(pipeline, [])).ask([unknown], {})
+    Retaking(pipeline, requests, MySqlLog(pipeline, [])).ask(entry(gaps=(unknown,)), {})
     assert requests.open() == []
     assert excluded([unknown, excluded_one], pipeline.source.tables) == {"x.y"}
 
