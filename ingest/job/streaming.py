@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.batch.batch_report import BatchReport
@@ -30,7 +30,7 @@ from ingest.job.stream_guard import StreamGuard
 from ingest.job.wall_clock import ClockSetBackError, WallClock
 from ingest.kafka import broker, record_stream
 from ingest.kafka.batch_ranges import KafkaLog
-from ingest.kafka.ports import Ranges, Schemas
+from ingest.kafka.ports import Schemas
 from ingest.kafka.prefetch import Ahead
 from ingest.kafka.topic_identity import TopicIdentity, TopicMadeAgainError
 from ingest.lake.delta.commit import Committer
@@ -186,10 +186,7 @@ class Streaming:
         short = self.once or self.only_replay
         if short or self.pipeline.dedup.keeps_state or not collects(spark.merge_engine, lake):
             return None
-
-        def records(session: SparkSession, ranges: Ranges) -> DataFrame:
-            return record_stream.range_(session, self.pipeline, ranges)
-
+        records = partial(record_stream.range_, self.pipeline)
         return Rehearsal(self.spark, self.pipeline, log, records, epochs, self.committer)
 
     def _rehearse(self, batches: Batches, *, idle: bool) -> None:

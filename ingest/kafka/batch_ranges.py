@@ -49,7 +49,7 @@ class KafkaLog:
 
     def read(self, ranges: Ranges) -> DataFrame:
         """Exactly the records of these ranges."""
-        return record_stream.range_(self._session, self._pipeline, ranges)
+        return record_stream.range_(self._pipeline, self._session, ranges)
 
     def bring(
         self, ranges: Ranges, enough: Event, keyed: Collection[str] = ()

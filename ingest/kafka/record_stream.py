@@ -41,7 +41,7 @@ def records(session: SparkSession, pipeline: Pipeline, starting_offsets: str | N
 
 
 def range_(
-    session: SparkSession, pipeline: Pipeline, ranges: Mapping[Place, tuple[int, int]]
+    pipeline: Pipeline, session: SparkSession, ranges: Mapping[Place, tuple[int, int]]
 ) -> DataFrame:
     """Exactly the records of these half-open ranges, with :data:`SCHEMA`, as a batch."""
     held = filled(ranges)

@@ -55,7 +55,7 @@ def ends_of(pipeline):
 
 
 def spark_s(spark, pipeline, ranges):
-    rows = record_stream.range_(spark, pipeline, ranges).collect()
+    rows = record_stream.range_(pipeline, spark, ranges).collect()
     return {(r.topic, r.partition, r.offset): (bytes(r.value), r.run) for r in rows}
 
 
@@ -233,7 +233,7 @@ def test_records_of_a_topic_that_is_made_again_are_not_used(pipeline, asked):
 def test_keys_come_with_the_records_of_topics_that_they_are_wanted_of(spark, pipeline):
     ends = ends_of(pipeline)
     ranges = {place: (0, end) for place, end in ends.items()}
-    rows = record_stream.range_(spark, pipeline, ranges).collect()
+    rows = record_stream.range_(pipeline, spark, ranges).collect()
     keys = {(r.topic, r.offset): bytes(r.key) for r in rows if r.topic == "fetch.fetch.a"}
     assert len(keys) == 12
     fetcher, found = Fetcher(fetch.settings(pipeline)), {}
