@@ -29,7 +29,8 @@ kafka            the stream over all topics, offsets, records fetched by librdka
 lake             what is written below the lake's folder: ``quarantine``, ``manifest``, ``engines`` (who
                  merges: an ``engine`` says whether it can, ``registry`` knows them all), ``delta``
                  (``table_handle``: what a table answers, whoever writes it; logs, statistics, deletion
-                 vectors, commits made once), ``files`` (where a lake lies, storage, the lease, disks that fail)
+                 vectors, commits made once), ``files`` (where a lake lies, storage, the lease, disks that fail),
+                 ``ownership`` (which pipeline a lake belongs to)
 arrow            plain records read by Arrow, in the driver or in Spark's tasks
 changes          all other records, by Spark's columns: envelopes, row images, re-sent changes, one winner per key
 config           the pipeline file

@@ -246,6 +246,7 @@ def resync(
     """
     from ingest.cli.loading import load
     from ingest.job import lake_reach
+    from ingest.lake import ownership
     from ingest.model.errors import IngestError
     from ingest.source import resync as again
     from ingest.source.named_table import known_table
@@ -262,6 +263,7 @@ def resync(
         if everything:
             resnapshot(pipeline, say)
         else:
+            ownership.refuse_other(pipeline)
             names = [str(known_table(pipeline, name)) for name in tables or ()]
             again.request(pipeline, names, say)
     say(f"next: ingest run {file} (a job that runs already brings it to its end by itself)")

@@ -37,11 +37,13 @@ def plan(file: PipelineFile) -> None:
 @command
 def apply(file: PipelineFile) -> None:
     """Create the connector or bring it to what the pipeline file says."""
+    from ingest.lake import ownership
     from ingest.source import first_rows
     from ingest.start.preflight import refuse_unfit
 
     pipeline = load(file)
     refuse_unfit(pipeline)
+    ownership.refuse_other(pipeline)  # what is taken is noted there
     connector = Connector(pipeline)
     first_rows.begin(pipeline, connector)
     done = connector.apply(say)

@@ -18,11 +18,13 @@ from ingest.flows.flow_runs import FlowRun
 from ingest.job import spark_session, stop_signal
 from ingest.job.lent_keys import LentKeys
 from ingest.job.run_end import told
+from ingest.lake import ownership
 from ingest.lake.delta.commit import Committer
 from ingest.lake.files import durability, hadoop_files
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
 from ingest.model.errors import IngestError
+from ingest.model.location import within_reach
 from ingest.start.preflight import refuse_unwritable
 
 Say = Callable[[str], None]
@@ -42,9 +44,14 @@ def flow_of(pipeline: Pipeline, name: str) -> Flow:
 
 @contextmanager
 def session(pipeline: Pipeline, log: Path) -> Iterator[SparkSession]:
-    """Spark, for as long as this lasts."""
+    """Spark, for as long as this lasts. Raises :class:`IngestError` for a lake that is another pipeline's."""
+    reached = within_reach(pipeline.lake.path)
+    if reached:
+        ownership.refuse_other(pipeline)
     spark = spark_session.for_pipeline(pipeline, log)
     try:
+        if not reached:
+            ownership.refuse_other(pipeline)
         yield spark
     finally:
         spark_session.end(spark)

@@ -24,6 +24,7 @@ from ingest.job.stream_failure import again
 from ingest.job.streaming import Streaming
 from ingest.kafka import broker, topic_retention
 from ingest.kafka.prefetch import Ahead
+from ingest.lake import ownership
 from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import read_in_driver
 from ingest.lake.files import durability, object_store
@@ -94,6 +95,7 @@ class Run:
                 if standby or not within_reach(lake):
                     # A standby has Spark warm before it is needed; a lake in HDFS is reached through Spark.
                     self._start_spark()
+                ownership.refuse_other(self.pipeline)  # the lease's files are the lake's, too
                 lease = Lease(
                     files_at(lease_path(lake)),
                     self.say,
@@ -134,6 +136,7 @@ class Run:
         """Everything that needs the lease."""
         lease.refuse_lost()  # what follows removes what unpublished batches have left: a living job's, had this one lost it
         lake_format.refuse_other(self.pipeline.lake.path)
+        ownership.claim(self.pipeline)  # whoever stood by may find another's lake by now
         power_cut.look_through(self.pipeline, captured, self.say, lease.refuse_lost)
         connector = Connector(self.pipeline)
         first_rows.begin(self.pipeline, connector)

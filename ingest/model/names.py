@@ -69,6 +69,13 @@ def checkpoint_path(lake: str) -> str:
     return join(lake, INTERNAL_FOLDER, "checkpoint")
 
 
+IDENTITY_FILE = "ingest.identity"
+"""Inside that checkpoint: pipeline name, checkpoint id and the query's shape. Gone with it."""
+
+REPLACED_FILE = "ingest.replaced"
+"""Inside one that is being replaced: the pipeline's name. Nothing else there counts, and the last file to go is this one."""
+
+
 def manifest_path(lake: str) -> str:
     """The ledger of batches, a Delta table."""
     return join(lake, INTERNAL_FOLDER, "manifest")
@@ -102,6 +109,11 @@ def epochs_path(lake: str) -> str:
 def maintenance_path(lake: str) -> str:
     """When old versions were removed."""
     return join(lake, INTERNAL_FOLDER, "maintenance")
+
+
+def owner_path(lake: str) -> str:
+    """Which pipeline the lake belongs to."""
+    return join(lake, INTERNAL_FOLDER, "owner")
 
 
 def upgrade_path(lake: str) -> str:

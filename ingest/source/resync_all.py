@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ingest.config.pipeline_file import Pipeline
+from ingest.lake import ownership
 from ingest.lake.files import object_files
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.storage import files_at
@@ -22,14 +23,16 @@ def resnapshot(pipeline: Pipeline, say: Callable[[str], None]) -> None:
 
     Old rows stay readable until a table's new ones are applied; rows that the source no longer has
     go when its snapshot is complete. Raises :class:`IngestError` while a job holds the lease: it
-    would read the new log by the old epoch.
+    would read the new log by the old epoch; and for a lake that is another pipeline's.
     """
+    ownership.refuse_other(pipeline)
     if in_object_store(pipeline.lake.path):
         object_files.refuse_unfit(pipeline.lake.path)
     lake = pipeline.lake.path
     lease = Lease(files_at(lease_path(lake)), say, written=lambda: newest_term(lake))
     lease.acquire(standby=False, stop=threading.Event())
     try:
+        ownership.claim(pipeline)
         connector = Connector(pipeline)
         if connector.status() is not None:
             connector.stop()

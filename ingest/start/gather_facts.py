@@ -19,7 +19,9 @@ from ingest.lake.files.storage import Files
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.manifest import Entry, Place
 from ingest.model.names import (
+    IDENTITY_FILE,
     INTERNAL_FOLDER,
+    REPLACED_FILE,
     checkpoint_path,
     quarantine_path,
     table_folder,
@@ -38,7 +40,6 @@ from ingest.model.topics import TableId, captured
 from ingest.schema.catalog import Catalog
 from ingest.start.look_at_log import look_at_log
 from ingest.start.look_at_table import look
-from ingest.start.new_checkpoint import IDENTITY_FILE, REPLACED_FILE
 
 NOTHING_TOLD: Final = Catalog()
 

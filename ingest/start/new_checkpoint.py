@@ -10,11 +10,7 @@ import uuid
 from collections.abc import Callable
 
 from ingest.lake.files.storage import Files
-
-IDENTITY_FILE = "ingest.identity"
-"""Inside the checkpoint: pipeline name, checkpoint id and the query's shape. Gone with it."""
-REPLACED_FILE = "ingest.replaced"
-"""Inside a checkpoint that is being replaced: the pipeline's name. Nothing else there counts, and the last file to go is this one."""
+from ingest.model.names import IDENTITY_FILE, REPLACED_FILE
 
 
 def begin(files: Files, pipeline: str, shape: str, refuse_lost: Callable[[], None]) -> str:

@@ -11,7 +11,9 @@ from ingest.lake.files import object_files
 from ingest.lake.files.lease import Lease, LeaseLostError
 from ingest.lake.files.object_files import LakeAwayError, LakeDeniedError, ObjectFiles
 from ingest.lake.files.storage import LocalFiles, files_at
+from ingest.lake.ownership import claim, refuse_other
 from ingest.model.errors import IngestError
+from ingest.testing.lake import pipeline_at
 from tests.support import faulty_http, s3
 from tests.support.small_files import STEPS
 
@@ -184,3 +186,13 @@ def test_two_jobs_never_hold_one_lake_and_the_one_that_was_taken_over_hears_it(r
             holder.refuse_lost()
         holder.release()
         files.write(f"{newest + 1}.beat", "released")
+
+
+def test_a_lake_in_a_store_says_whose_it_is_and_refuses_all_others(root):
+    refuse_other(pipeline_at(root, "q"))
+    claim(pipeline_at(root, "p"))
+    claim(pipeline_at(root, "p"))
+    for asks in (refuse_other, claim):
+        with pytest.raises(IngestError, match="belongs to the pipeline 'p'"):
+            asks(pipeline_at(root, "q"))
+    assert ObjectFiles(root).names("_ingest/owner") == ["pipeline.json"]

@@ -14,10 +14,12 @@ from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.object_files import LakeAwayError
 from ingest.lake.files.storage import LocalFiles, files_at
+from ingest.lake.ownership import claim, refuse_other
 from ingest.maintenance import vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
+from ingest.testing.lake import pipeline_at
 from tests.support import hdfs
 from tests.support.small_files import STEPS
 
@@ -162,3 +164,13 @@ def test_a_name_node_that_is_away_is_said_in_a_sentence_and_who_stands_by_waits_
         assert waits.result(120).number == 2
     standing_by.release()
     assert spark.read.format("delta").load(f"{root}/table").count() == 10
+
+
+def test_a_lake_in_hdfs_says_whose_it_is_and_refuses_all_others(spark, root):
+    refuse_other(pipeline_at(root, "q"))
+    claim(pipeline_at(root, "p"))
+    claim(pipeline_at(root, "p"))
+    for asks in (refuse_other, claim):
+        with pytest.raises(IngestError, match="belongs to the pipeline 'p'"):
+            asks(pipeline_at(root, "q"))
+    assert files_at(root).names("_ingest/owner") == ["pipeline.json"]

@@ -9,9 +9,9 @@ import pytest
 
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import LocalFiles
+from ingest.model.names import IDENTITY_FILE
 from ingest.start import new_checkpoint
 from ingest.start.gather_facts import checkpoint_facts
-from ingest.start.new_checkpoint import IDENTITY_FILE
 from ingest.start.start_decision import Start, decide
 from tests.support.sound_start import IDLE, PLACE, entry, facts
 from tests.support.untouched_stream import streaming

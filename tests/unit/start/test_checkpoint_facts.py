@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ingest.lake.files.storage import LocalFiles
+from ingest.model.names import IDENTITY_FILE
 from ingest.start.gather_facts import checkpoint_facts
-from ingest.start.new_checkpoint import IDENTITY_FILE
 
 PLACE = ("p.d.t", 0)
 

@@ -1,0 +1,115 @@
+"""Which pipeline a lake belongs to: one alone, and nobody else may write anything there, not even a note.
+
+A run of another pipeline would take the lake's log for one that its own server has replaced, and begin a new epoch: all that was
+read before would be of the old one, and go once a snapshot does not name it. So a lake says whose it is, in a file of its own. The
+first run makes it, under the lease and before anything else. It goes wherever the lake is copied or moved.
+
+A lake that an earlier version has filled has no such file, and one that was brought back from an old copy may have lost it. Then the
+checkpoint tells, which names its pipeline, or else the topics that the manifest names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import get_args
+
+from ingest.config.pipeline_file import Pipeline
+from ingest.lake.files.storage import Files, files_at
+from ingest.lake.manifest.manifest_reader import Ledger
+from ingest.model.errors import IngestError
+from ingest.model.names import (
+    IDENTITY_FILE,
+    INTERNAL_FOLDER,
+    REPLACED_FILE,
+    checkpoint_path,
+    owner_path,
+)
+from ingest.model.topics import TopicNames, topic_prefix
+
+_FILE = "pipeline.json"
+
+
+def refuse_other(pipeline: Pipeline) -> None:
+    """Raises :class:`IngestError` (``E-START-REFUSED``) where the lake is another pipeline's. Nothing is written."""
+    _refuse(pipeline, _noted(pipeline.lake.path) or _left(pipeline))
+
+
+def claim(pipeline: Pipeline) -> None:
+    """The same, under the lease and before anything else is written; from then on the lake itself says whose it is. Where nothing tells,
+    that is noted of an empty one alone: tables without their manifest may be another's, who is about to bring it back. Their
+    start is decided as ever, and the checkpoint that it leaves tells the next one.
+    """
+    lake = pipeline.lake.path
+    noted = _noted(lake)
+    owner = noted or _left(pipeline)
+    _refuse(pipeline, owner)
+    if noted is None and (owner is not None or _is_empty(lake)):
+        said = json.dumps({"pipeline": pipeline.name})
+        if not files_at(owner_path(lake)).create(_FILE, f"{said}\n"):
+            refuse_other(pipeline)  # somebody has written it just now
+
+
+def by_checkpoint(checkpoint: Files) -> str | None:
+    """The pipeline that a checkpoint names. None where it names none, or not whole, as a power cut may leave it."""
+    try:
+        replaced = checkpoint.read(REPLACED_FILE)
+        if replaced is not None:
+            return replaced.strip() or None
+        identity = (checkpoint.read(IDENTITY_FILE) or "").split()
+    except UnicodeDecodeError:
+        return None
+    return identity[0] if len(identity) == 3 else None
+
+
+def by_topics(name: str, topics: Iterable[str]) -> str | None:
+    """``name`` where any of these topics is that pipeline's, by either way of naming them; else the one that they are of; None without a topic. Pure."""
+    ours = tuple(topic_prefix(name, names) for names in get_args(TopicNames))
+    found = sorted(topics)
+    if any(topic.startswith(ours) for topic in found):
+        return name
+    return found[0].partition(".")[0] if found else None
+
+
+def _noted(lake: str) -> str | None:
+    """As the lake's own file has it; None where there is none, or it is none that this version reads."""
+    try:
+        return str(json.loads(files_at(owner_path(lake)).read(_FILE) or "")["pipeline"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _left(pipeline: Pipeline) -> str | None:
+    """By what was left in the lake."""
+    lake = pipeline.lake.path
+    told = by_checkpoint(files_at(checkpoint_path(lake)))
+    return told or by_topics(pipeline.name, _topics(lake))
+
+
+def _topics(lake: str) -> set[str]:
+    """Those that the manifest's newest row names; none where it cannot be read: it may be of another format, or torn by a power cut,
+    which is looked at behind this. Raises :class:`IngestError` where a store is away.
+    """
+    try:
+        newest = Ledger(lake).last()
+    except Exception as failure:
+        if isinstance(failure, IngestError) and failure.may_pass:
+            raise
+        return set()
+    return {topic for topic, _ in newest.ends} if newest else set()
+
+
+def _is_empty(lake: str) -> bool:
+    """Whether there is nothing but what ingest itself keeps beside tables."""
+    return all(name == INTERNAL_FOLDER or name.startswith(".") for name in files_at(lake).names(""))
+
+
+def _refuse(pipeline: Pipeline, owner: str | None) -> None:
+    if owner is None or owner == pipeline.name:
+        return
+    raise IngestError(
+        "E-START-REFUSED",
+        f"The lake {pipeline.lake.path} belongs to the pipeline {owner!r}, and the pipeline file is of {pipeline.name!r}.",
+        means="Two pipelines cannot share one: each would undo what the other does. Nothing was touched.",
+        remedy="choose another `lake.path`, or the pipeline file that belongs to this lake.",
+    )
