@@ -12,7 +12,6 @@ from functools import partial
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ingest.batch.row_fates import Was, another
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta import column_commits
 from ingest.lake.delta.commit import Committer, Identity
@@ -21,13 +20,14 @@ from ingest.lake.delta.spark_table import Description, SparkTable
 from ingest.lake.engines.delta_rs_engine import UNKNOWN_DATA
 from ingest.lake.engines.dispatch import Merging
 from ingest.lake.files import disk_failure
-from ingest.model.names import RESERVED_COLUMN, quoted
+from ingest.model.names import RESERVED_COLUMN, TARGET_PROPERTY, quoted
 from ingest.model.topics import TableId
 from ingest.schema import evolution
 from ingest.schema.admission import admitted
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.evolution import InPlace
 from ingest.schema.steps import Step
+from ingest.targets import registry
 from ingest.targets.target import Target
 
 _CAME_LATE = (
@@ -101,7 +101,7 @@ class TableColumns:
         decision = self._plan(was, step, key, kept_as)
         if held.key != key:
             target.set_key(key)
-        if another(kept_as, Was(held.target, held.key)):
+        if self._is_noted_otherwise(held, step.version.table, kept_as):
             target.set_target(kept_as)
         if isinstance(decision, evolution.Nothing):
             return False
@@ -121,6 +121,11 @@ class TableColumns:
             change = partial(target.change_columns, decision, held)
             self.committer.once(target, identity, change)
         return False
+
+    def _is_noted_otherwise(self, held: Description, table: TableId, kept_as: Target) -> bool:
+        was = self.pipeline.noted(held.properties, table, keyed=not held.multiset)
+        is_new = TARGET_PROPERTY not in held.properties and bool(registry.note(kept_as))
+        return is_new or registry.note(was) != registry.note(kept_as)
 
     def _fill(
         self, target: SparkTable, known: InPlace, version: SchemaVersion, identity: Identity

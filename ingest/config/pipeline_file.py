@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -33,7 +33,7 @@ from ingest.config.spark_settings import Spark
 from ingest.config.table_settings import Defaults, LogFrom, Settings, Table
 from ingest.model.errors import IngestError
 from ingest.model.location import in_object_store, is_local
-from ingest.model.names import change_log_folder, join, table_folder
+from ingest.model.names import TARGET_PROPERTY, change_log_folder, join, table_folder
 from ingest.model.position import Position
 from ingest.model.topics import TableId, parse_pattern, topic_of, topic_prefix
 from ingest.schema.ddl_policy import Rules
@@ -121,6 +121,12 @@ class Pipeline(Settings):
     def target(self, table: TableId, *, keyed: bool) -> Target:
         """What a table is kept as. ``keyed``: it has a key."""
         return registry.chosen(self._of_target(table), keyed=keyed)
+
+    def noted(self, properties: Mapping[str, str], table: TableId, *, keyed: bool) -> Target:
+        """What a table of the lake was last kept as, by what it says of itself; of one that says nothing, by what earlier versions read here."""
+        if TARGET_PROPERTY in properties:
+            return registry.noted(properties, keyed=keyed)
+        return registry.of_before(self._of_target(table), keyed=keyed)
 
     def unfit(self, table: TableId, *, keyed: bool) -> Unfit | None:
         """Why a table cannot be kept as this file says; None where it can."""

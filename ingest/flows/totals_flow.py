@@ -275,9 +275,12 @@ class TotalsFlow:
     def refuse_outliving(self) -> None:
         """Raises :class:`IngestError` for a table in which rows stay, and count, that the source no longer has: what goes in the log does not go there."""
         for name, one in self.flow.inputs.items():
-            path = self.folder.pipeline.path(TableId.parse(one.change_log or ""))
-            description = SparkTable(self.session, path).describe()
-            if description is not None and description.target.outlives:
+            table, pipeline = TableId.parse(one.change_log or ""), self.folder.pipeline
+            description = SparkTable(self.session, pipeline.path(table)).describe()
+            if description is None:
+                continue
+            now = pipeline.target(table, keyed=not description.multiset)
+            if now.outlives or description.target.outlives:
                 raise _outlives(self.folder.name, name)
 
     def differences(self, sinks: Sinks, limit: int) -> tuple[Cut, int, list[dict[str, object]]]:

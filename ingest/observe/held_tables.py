@@ -19,7 +19,7 @@ from ingest.lake.delta.delta_snapshot import asked_of_writers
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.files.object_files import opened
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
-from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN
+from ingest.model.names import KEY_PROPERTY, RESERVED_COLUMN, TARGET_PROPERTY
 from ingest.model.topics import TableId
 from ingest.observe.lake_plan import HeldTable
 from ingest.targets import registry
@@ -51,6 +51,7 @@ def held(path: str) -> HeldTable | None:
         delta_rs_place(path) is not None,
         registry.noted(table.metadata().configuration, keyed=not multiset),
         tuple(json.loads(table.metadata().configuration.get(KEY_PROPERTY, "[]"))),
+        noted=TARGET_PROPERTY in table.metadata().configuration,
     )
 
 

@@ -14,6 +14,7 @@ from ingest.schema import evolution
 from ingest.schema.catalog import UNKNOWN, Catalog, SchemaVersion
 from ingest.schema.ddl_policy import Barrier, Rules
 from ingest.schema.mysql_types import UnknownType
+from ingest.targets import registry
 from ingest.targets.target import Target, Unfit
 
 Cost = Literal["nothing", "metadata", "rewrite", "resync", "gap", "rows go", "waits", "refused"]
@@ -39,6 +40,8 @@ class HeldTable:
     key: tuple[str, ...] = ()
     outlives: bool = False
     """Whether it keeps rows that the source no longer has, as the pipeline file says."""
+    noted: bool = True
+    """Whether it says itself what it was written as."""
 
 
 @dataclass(frozen=True)
@@ -267,11 +270,10 @@ def of_targets(
         if refused := unfit(table):
             why = f"{refused.why}; {refused.remedy}"
             found.append(Effect(name, "tables", ("refused",), why))
-        elif lake.target and lake.target.name != wanted(table).name:
-            costs: tuple[Cost, ...] = ("rows go",) if lake.target.ends else ("metadata",)
+        elif lake.target and registry.note(lake.target) != registry.note(wanted(table)):
+            costs: tuple[Cost, ...] = ("rows go",) if lake.target.dead else ("metadata",)
             sentence = "; ".join(filter(None, (wanted(table).begins, lake.target.ends)))
-            if lake.target.dead or wanted(table).dead:
-                found.append(Effect(name, "tables", costs, sentence))
+            found.append(Effect(name, "tables", costs, sentence))
     return found
 
 

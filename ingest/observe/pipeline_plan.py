@@ -32,6 +32,7 @@ from ingest.observe.lake_plan import (
 from ingest.schema import ddl_policy
 from ingest.schema.catalog import Catalog
 from ingest.source import connector, first_rows, mysql
+from ingest.targets.target import Target
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ def gather(pipeline: Pipeline) -> PipelinePlan:
         name: pipeline.target(TableId.parse(name), keyed=TableId.parse(name) in keyed)
         for name in held
     }
-    held = {name: replace(one, outlives=kept_as[name].outlives) for name, one in held.items()}
+    held = {
+        name: replace(one, target=_was(pipeline, name, one), outlives=kept_as[name].outlives)
+        for name, one in held.items()
+    }
     with mysql.connected(pipeline.source) as cursor:
         there = mysql.base_tables(cursor)
     known = sorted(told.versions)
@@ -140,6 +144,15 @@ def _engine(pipeline: Pipeline, held: HeldTable, catalog: Catalog, name: str) ->
         key=tuple(held.columns[column] for column in key if column in held.columns),
     )
     return choose(ENGINES, facts)
+
+
+def _was(pipeline: Pipeline, name: str, held: HeldTable) -> Target | None:
+    """What it was last written as."""
+    return (
+        held.target
+        if held.noted
+        else pipeline.noted({}, TableId.parse(name), keyed=not held.multiset)
+    )
 
 
 def _key(catalog: Catalog, name: str, held: HeldTable) -> tuple[str, ...]:

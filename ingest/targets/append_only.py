@@ -12,7 +12,7 @@ from ingest.model import reasons
 from ingest.model.position import Position
 from ingest.model.specification import Change, in_order
 from ingest.targets.multiset import Multiset
-from ingest.targets.target import Content, Said
+from ingest.targets.target import Content, Said, last_said
 
 
 class AppendOnly(Multiset):
@@ -27,7 +27,7 @@ class AppendOnly(Multiset):
                 False,
                 description="Of a table without a key: the lake keeps every row that was ever inserted. Deletes and "
                 "truncates at the source leave the lake's rows where they are; an update, which a log cannot "
-                "have, is quarantined.",
+                "have, is quarantined. Where several patterns match a table, the last one with `append_only` counts.",
             ),
         )
     }
@@ -35,10 +35,11 @@ class AppendOnly(Multiset):
     refused: Mapping[str, str] = {"u": reasons.UPDATE_OF_A_LOG.says}
     outlives = True
     begins = "keeps rows from now on that the source deletes"
+    ends = "rows that the source no longer has stay until `ingest resync` of the table, and the audit names them"
 
     def wanted(self, said: Said, *, keyed: bool) -> bool:
-        """Where any pattern says so; of a table with a key it means nothing."""
-        return not keyed and any(one.get("append_only") for one in said)
+        """Where the last pattern with ``append_only`` says so; of a table with a key it means nothing."""
+        return not keyed and bool(last_said(said, "append_only", default=False))
 
     def truncated(self, at: Position) -> None:
         """Nothing."""

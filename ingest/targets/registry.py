@@ -12,8 +12,9 @@ from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
 from ingest.targets.target import Said, Target, Unfit
 
+_LOG = AppendOnly()
 TARGETS: tuple[Target, ...] = (
-    AppendOnly(),
+    _LOG,
     SoftDeletes(),
     Multiset(),
     Mirror(),
@@ -36,13 +37,21 @@ def unfit(said: Said, *, keyed: bool) -> Unfit | None:
     return next(filter(None, (one.unfit(said, keyed=keyed) for one in TARGETS)), None)
 
 
+def of_before(said: Said, *, keyed: bool) -> Target:
+    """What versions kept a table as that noted nothing of logs. Any pattern with ``append_only`` made it one."""
+    log = not keyed and any(one.get("append_only") for one in said)
+    return _LOG if log else noted({}, keyed=keyed)
+
+
 def noted(properties: Mapping[str, str], *, keyed: bool) -> Target:
-    """The target that a table of the lake was last written by, as far as readers must know: see :func:`note`."""
+    """The target that a table of the lake was last written by, as far as somebody must know: see :func:`note`."""
     name, alike = properties.get(TARGET_PROPERTY), [one for one in TARGETS if one.keyed == keyed]
     default = next(one for one in alike if one.default)
     return next((one for one in alike if one.name == name), default)
 
 
 def note(target: Target) -> dict[str, str]:
-    """The property by which a table says that not all of its rows count. Every other table says nothing."""
-    return {TARGET_PROPERTY: target.name} if target.dead else {}
+    """The property by which a table says that not all of its rows count, or that it has such as the source no longer has. Every other
+    table says nothing.
+    """
+    return {TARGET_PROPERTY: target.name} if target.dead or target.outlives else {}

@@ -21,6 +21,7 @@ from ingest.targets.target import (
     Quoted,
     Said,
     Unfit,
+    last_said,
 )
 
 _DELETED = f"{RESERVED_COLUMN}['op'] = 'd'"
@@ -112,4 +113,4 @@ class SoftDeletes:
 
 
 def _soft(said: Said) -> bool:
-    return next((one["deletes"] for one in reversed(said) if "deletes" in one), "hard") == "soft"
+    return bool(last_said(said, "deletes", default="hard") == "soft")

@@ -19,6 +19,12 @@ from ingest.model.specification import Change, Row
 Said = Sequence[Mapping[str, Any]]
 """What the pipeline file says of a table: of each pattern that matches it, in the file's order, the settings it names."""
 
+
+def last_said(said: Said, setting: str, default: Any) -> Any:
+    """What counts of a setting: what the last pattern says that names it."""
+    return next((one[setting] for one in reversed(said) if setting in one), default)
+
+
 Quoted = Callable[[str], str]
 """How an engine quotes names."""
 

@@ -110,6 +110,15 @@ def test_what_is_special_about_tables_is_found_by_their_pattern():
     assert pipeline.target(TableId("shop", "orders"), keyed=False).name == "multiset"
 
 
+def test_of_several_patterns_the_last_that_names_a_setting_of_the_target_counts():
+    said = 'tables: {"shop.log_*": {append_only: true}, shop.log_users: {append_only: false}, "shop.*": {ddl: evolve}}'
+    pipeline, users = pipeline_file.parse(GOOD + said), TableId("shop", "log_users")
+    assert pipeline.target(users, keyed=False).name == "multiset"
+    assert pipeline.target(TableId("shop", "log_2026"), keyed=False).name == "append_only"
+    assert pipeline.noted({}, users, keyed=False).name == "append_only", "as any pattern made it"
+    assert pipeline.noted({"ingest.target": "multiset"}, users, keyed=False).name == "multiset"
+
+
 def test_what_is_said_of_tables_that_are_not_captured_is_named_with_what_may_be_meant():
     said = "tables: {shop.order: {append_only: true}, 'shop.*': {}, 'else.*': {}}"
     found = pipeline_file.parse(GOOD + said).unmatched([TableId("shop", "orders")])

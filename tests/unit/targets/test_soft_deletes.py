@@ -31,7 +31,7 @@ from ingest.observe.pipeline_plan import PipelinePlan, _key
 from ingest.schema.catalog import Catalog, SchemaVersion
 from ingest.schema.steps import Step
 from ingest.source.connector import Plan
-from ingest.targets import registry
+from ingest.targets.append_only import AppendOnly
 from ingest.targets.mirror import Mirror
 from ingest.targets.multiset import Multiset
 from ingest.targets.soft_deletes import SoftDeletes
@@ -42,6 +42,7 @@ from tests.unit.config.test_pipeline_file import GOOD
 from tests.unit.observe.test_lake_plan import HELD, ID, V, record
 
 SOFT, HARD = SoftDeletes(), Mirror()
+LOG = AppendOnly()
 VERSION = SchemaVersion(TableId("d", "t"), Position(0, 1, 1), "CREATE", (), ("id",), "")
 ORDERS = TableId("shop", "orders")
 
@@ -133,7 +134,9 @@ def test_where_it_begins_no_row_that_is_there_is_dead():
         (SOFT, HARD, ("rows go",), "go before its next change"),
         (SOFT, SOFT, None, ""),
         (HARD, HARD, None, ""),
-        (Multiset(), registry.TARGETS[0], None, ""),
+        (Multiset(), LOG, ("metadata",), "keeps rows from now on that the source deletes"),
+        (LOG, Multiset(), ("metadata",), "stay until `ingest resync`"),
+        (LOG, LOG, None, ""),
     ],
 )
 def test_the_plan_says_what_another_setting_does(was, wanted, costs, said):

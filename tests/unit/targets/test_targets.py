@@ -45,17 +45,27 @@ def test_the_pipeline_file_knows_the_settings_of_every_target_and_their_defaults
         assert registry.chosen([said], keyed=keyed).name == plain
 
 
-def test_a_log_is_a_table_without_a_key_of_which_any_pattern_says_so():
-    said = [{}, {"append_only": True}, {"append_only": False}]
-    assert registry.chosen(said, keyed=False).name == "append_only"
-    assert registry.chosen(said, keyed=True).name == "mirror"
+def test_a_log_is_a_table_without_a_key_of_which_the_last_pattern_that_says_something_says_so():
+    yes, no = {"append_only": True}, {"append_only": False}
+    for said in ([{}, no, yes], [no, yes, {}]):
+        assert registry.chosen(said, keyed=False).name == "append_only"
+        assert registry.chosen(said, keyed=True).name == "mirror"
+    for said in ([{}, yes, no], [yes, no, {}]):
+        assert registry.chosen(said, keyed=False).name == "multiset"
+
+
+def test_versions_that_noted_no_log_made_one_of_a_table_by_any_pattern():
+    yes, no = {"append_only": True}, {"append_only": False}
+    assert registry.of_before([yes, no], keyed=False).name == "append_only"
+    assert registry.of_before([yes, no], keyed=True).name == "mirror"
+    assert registry.of_before([no, {}], keyed=False).name == "multiset"
 
 
 @EACH
-def test_a_table_is_known_again_for_what_it_was_written_as_as_far_as_not_all_rows_count(target):
+def test_a_table_is_known_again_for_what_it_was_written_as(target):
     known = registry.noted(registry.note(target), keyed=target.keyed)
-    assert known.dead == target.dead
-    assert (known.name == target.name) == (bool(target.dead) or target.default)
+    assert known.name == target.name
+    assert bool(registry.note(target)) is not target.default, "a plain one says nothing"
 
 
 def test_a_table_of_before_there_was_a_note_is_the_plain_one():
