@@ -1,4 +1,5 @@
-"""Which pipeline a lake belongs to: one alone, and nobody else may write anything there, not even a note.
+"""Which pipeline a lake belongs to: one alone, and nobody else may write anything there, not even a note. And by which of two
+ways that one's topics are named: what waits in those of before nobody would read.
 
 A run of another pipeline would take the lake's log for one that its own server has replaced, and begin a new epoch: all that was
 read before would be of the old one, and go once a snapshot does not name it. So a lake says whose it is, in a file of its own. The
@@ -11,13 +12,15 @@ checkpoint tells, which names its pipeline, or else the topics that the manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.files.storage import Files, files_at
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.model.errors import IngestError
+from ingest.model.manifest import Entry
 from ingest.model.names import (
     IDENTITY_FILE,
     INTERNAL_FOLDER,
@@ -25,13 +28,23 @@ from ingest.model.names import (
     checkpoint_path,
     owner_path,
 )
-from ingest.model.topics import TopicNames, topic_prefix
+from ingest.model.topics import TableId, TopicNames, topic_of, topic_prefix
 
 _FILE = "pipeline.json"
 
 
+@dataclass(frozen=True)
+class Owner:
+    """``names``: how its topics are named; None where nothing tells."""
+
+    pipeline: str
+    names: TopicNames | None = None
+
+
 def refuse_other(pipeline: Pipeline) -> None:
-    """Raises :class:`IngestError` (``E-START-REFUSED``) where the lake is another pipeline's. Nothing is written."""
+    """Raises :class:`IngestError` where the lake is another pipeline's (``E-START-REFUSED``), or was filled from topics that are named otherwise
+    (``E-TOPIC-NAMES``). Nothing is written.
+    """
     _refuse(pipeline, _noted(pipeline.lake.path) or _left(pipeline))
 
 
@@ -45,7 +58,8 @@ def claim(pipeline: Pipeline) -> None:
     owner = noted or _left(pipeline)
     _refuse(pipeline, owner)
     if noted is None and (owner is not None or _is_empty(lake)):
-        said = json.dumps({"pipeline": pipeline.name})
+        names = pipeline.source.topic_names
+        said = json.dumps({"pipeline": pipeline.name, "topic_names": names})
         if not files_at(owner_path(lake)).create(_FILE, f"{said}\n"):
             refuse_other(pipeline)  # somebody has written it just now
 
@@ -71,32 +85,46 @@ def by_topics(name: str, topics: Iterable[str]) -> str | None:
     return found[0].partition(".")[0] if found else None
 
 
-def _noted(lake: str) -> str | None:
+def topic_names(name: str, tables: Iterable[TableId], topics: Collection[str]) -> TopicNames | None:
+    """The one way of naming them by which a pipeline's topic of some table is among these; None where both do, or none. Pure."""
+    ways: Sequence[TopicNames] = get_args(TopicNames)
+    for table in tables:
+        found = [one for one in ways if topic_of(name, table, one) in topics]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def _noted(lake: str) -> Owner | None:
     """As the lake's own file has it; None where there is none, or it is none that this version reads."""
     try:
-        return str(json.loads(files_at(owner_path(lake)).read(_FILE) or "")["pipeline"])
-    except (ValueError, KeyError, TypeError):
+        said = json.loads(files_at(owner_path(lake)).read(_FILE) or "")
+        return Owner(str(said["pipeline"]), said.get("topic_names"))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _left(pipeline: Pipeline) -> str | None:
+def _left(pipeline: Pipeline) -> Owner | None:
     """By what was left in the lake."""
-    lake = pipeline.lake.path
-    told = by_checkpoint(files_at(checkpoint_path(lake)))
-    return told or by_topics(pipeline.name, _topics(lake))
+    lake, newest = pipeline.lake.path, _newest(pipeline.lake.path)
+    topics = {topic for topic, _ in newest.ends} if newest else set[str]()
+    told = by_checkpoint(files_at(checkpoint_path(lake))) or by_topics(pipeline.name, topics)
+    if told is None:
+        return None
+    tables = map(TableId.parse, newest.tables if newest else ())
+    return Owner(told, topic_names(told, tables, topics))
 
 
-def _topics(lake: str) -> set[str]:
-    """Those that the manifest's newest row names; none where it cannot be read: it may be of another format, or torn by a power cut,
+def _newest(lake: str) -> Entry | None:
+    """The manifest's newest row; None where it cannot be read: it may be of another format, or torn by a power cut,
     which is looked at behind this. Raises :class:`IngestError` where a store is away.
     """
     try:
-        newest = Ledger(lake).last()
+        return Ledger(lake).last()
     except Exception as failure:
         if isinstance(failure, IngestError) and failure.may_pass:
             raise
-        return set()
-    return {topic for topic, _ in newest.ends} if newest else set()
+        return None
 
 
 def _is_empty(lake: str) -> bool:
@@ -104,12 +132,24 @@ def _is_empty(lake: str) -> bool:
     return all(name == INTERNAL_FOLDER or name.startswith(".") for name in files_at(lake).names(""))
 
 
-def _refuse(pipeline: Pipeline, owner: str | None) -> None:
-    if owner is None or owner == pipeline.name:
+def _refuse(pipeline: Pipeline, owner: Owner | None) -> None:
+    names = pipeline.source.topic_names
+    if owner is None:
         return
+    if owner.pipeline == pipeline.name:
+        if owner.names in (None, names):
+            return
+        raise IngestError(
+            "E-TOPIC-NAMES",
+            f"The lake {pipeline.lake.path} is filled from topics with names of the kind {owner.names!r}, and the pipeline file says "
+            f"`topic_names: {names}`.",
+            means="What the connector has written and nobody has read yet lies in topics of the other names. Nothing was touched.",
+            remedy=f"set `topic_names: {owner.names}` below `source` again; or begin a pipeline with another `name` and another `lake.path`, "
+            "which takes all tables anew.",
+        )
     raise IngestError(
         "E-START-REFUSED",
-        f"The lake {pipeline.lake.path} belongs to the pipeline {owner!r}, and the pipeline file is of {pipeline.name!r}.",
+        f"The lake {pipeline.lake.path} belongs to the pipeline {owner.pipeline!r}, and the pipeline file is of {pipeline.name!r}.",
         means="Two pipelines cannot share one: each would undo what the other does. Nothing was touched.",
         remedy="choose another `lake.path`, or the pipeline file that belongs to this lake.",
     )

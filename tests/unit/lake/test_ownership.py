@@ -18,16 +18,18 @@ from ingest.model.names import (
     manifest_path,
     owner_path,
 )
+from ingest.model.topics import TableId
 from ingest.testing.lake import pipeline_at
 from tests.support.small_lake import SmallLake
 from tests.support.untouched import everything
 
 IDENTITY = "p\nabc\nstateless\n"
+SOURCE = {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["*.*"]}
 
 
 def noted(lake):
     text = LocalFiles(owner_path(str(lake))).read("pipeline.json")
-    return None if text is None else json.loads(text)
+    return None if text is None else json.loads(text)["pipeline"]
 
 
 def is_refused(lake, name):
@@ -54,7 +56,7 @@ def test_an_empty_lake_is_whose_first_run_it_is_and_nobody_else_s_from_then_on(t
     refuse_other(pipeline_at(lake, "p"))
     assert not lake.exists(), "to ask writes nothing"
     claim(pipeline_at(lake, "p"))
-    assert noted(lake) == {"pipeline": "p"}
+    assert noted(lake) == "p"
     before = everything(lake)
     claim(pipeline_at(lake, "p"))
     assert everything(lake) == before
@@ -66,7 +68,7 @@ def test_what_ingest_keeps_beside_tables_makes_no_lake_somebody_s(tmp_path):
     LocalFiles(str(tmp_path)).write("_ingest/lease/1.json", "{}")
     LocalFiles(str(tmp_path)).write("_ingest/epochs/0.json", "{}")
     claim(pipeline_at(tmp_path))
-    assert noted(tmp_path) == {"pipeline": "p"}
+    assert noted(tmp_path) == "p"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +77,8 @@ def test_what_ingest_keeps_beside_tables_makes_no_lake_somebody_s(tmp_path):
 def test_of_an_earlier_version_s_lake_the_topics_of_its_manifest_tell(lake, settings):
     is_refused(lake.root, "q")
     is_refused(lake.root, "p2")
-    source = {"mysql": "mysql://u@h", "password": {"env": "X"}, "tables": ["*.*"]}
-    claim(pipeline_at(lake.root, source=source | settings))
-    assert noted(lake.root) == {"pipeline": "p"}
+    claim(pipeline_at(lake.root, source=SOURCE | settings))
+    assert noted(lake.root) == "p"
     is_refused(lake.root, "q")
 
 
@@ -97,7 +98,7 @@ def test_its_checkpoint_tells_before_its_topics(lake, file, text):
     LocalFiles(checkpoint_path(str(lake.root))).write(file, text)
     is_refused(lake.root, "q")
     claim(lake.pipeline)
-    assert noted(lake.root) == {"pipeline": "p"}
+    assert noted(lake.root) == "p"
 
 
 @pytest.mark.parametrize("left", [b"", b"p\nabc", bytes(20), b"p\n\xff\xfe\nstateless"])
@@ -107,7 +108,7 @@ def test_a_checkpoint_that_a_power_cut_has_torn_tells_nothing_and_the_topics_do(
     (checkpoint / IDENTITY_FILE).write_bytes(left)
     is_refused(lake.root, "q")
     claim(lake.pipeline)
-    assert noted(lake.root) == {"pipeline": "p"}
+    assert noted(lake.root) == "p"
 
 
 def nothing_tells(lake):
@@ -125,7 +126,7 @@ def test_tables_without_their_manifest_are_nobody_s_before_it_is_back(lake):
     shutil.copytree(copy, lake.root / "_ingest" / "manifest")
     is_refused(lake.root, "q")
     claim(lake.pipeline)
-    assert noted(lake.root) == {"pipeline": "p"}
+    assert noted(lake.root) == "p"
 
 
 def test_a_manifest_that_a_power_cut_has_torn_refuses_nobody_before_it_is_mended(lake):
@@ -140,7 +141,7 @@ def test_a_manifest_without_a_topic_refuses_nobody(tmp_path):
     lake.publish(replace(next_entry.before_the_first("abc"), batch_id=1))
     refuse_other(pipeline_at(lake.root, "q"))
     claim(lake.pipeline)
-    assert noted(lake.root) == {"pipeline": "p"}
+    assert noted(lake.root) == "p"
 
 
 def test_a_copy_at_another_path_is_the_same_pipeline_s_and_no_other_one_s(lake, tmp_path):
@@ -159,7 +160,7 @@ def test_an_older_copy_of_what_ingest_keeps_there_is_gone_on_with(lake):
     shutil.copytree(copy, lake.root / "_ingest" / "manifest")
     is_refused(lake.root, "q")
     claim(lake.pipeline)
-    assert noted(lake.root) == {"pipeline": "p"}
+    assert noted(lake.root) == "p"
 
 
 def test_who_notes_it_between_the_look_and_the_note_has_it(tmp_path, monkeypatch):
@@ -170,3 +171,37 @@ def test_who_notes_it_between_the_look_and_the_note_has_it(tmp_path, monkeypatch
     monkeypatch.setattr(ownership, "_is_empty", just_now)
     with pytest.raises(IngestError, match="belongs to the pipeline 'q'"):
         claim(pipeline_at(tmp_path))
+
+
+def named(lake, names):
+    return pipeline_at(lake, source=SOURCE | {"topic_names": names})
+
+
+@pytest.mark.parametrize(("was", "now"), [("plain", "escaped"), ("escaped", "plain")])
+def test_topics_that_were_read_are_not_called_otherwise_from_then_on(tmp_path, was, now):
+    claim(named(tmp_path, was))
+    before = everything(tmp_path)
+    for asks in (refuse_other, claim):
+        with pytest.raises(IngestError, match=f"E-TOPIC-NAMES.*kind '{was}'.*topic_names: {now}"):
+            asks(named(tmp_path, now))
+    assert everything(tmp_path) == before
+    claim(named(tmp_path, was))
+
+
+def test_of_an_earlier_version_s_lake_a_table_s_topic_tells_how_they_are_called(tmp_path):
+    lake = SmallLake(tmp_path / "lake")
+    lake.batch({"a": 2, "order_items": 2})
+    with pytest.raises(IngestError, match="E-TOPIC-NAMES"):
+        claim(named(lake.root, "escaped"))
+    assert noted(lake.root) is None
+    claim(named(lake.root, "plain"))
+    assert noted(lake.root) == "p"
+
+
+def test_a_topic_that_both_ways_have_tells_nothing():
+    tables = [TableId("d", "a"), TableId("d", "b_c")]
+    assert ownership.topic_names("p", tables[:1], ["p.d.a"]) is None
+    assert ownership.topic_names("p", tables, ["p.d.a"]) is None
+    assert ownership.topic_names("p", tables, ["p.d.a", "p.d.b_c"]) == "plain"
+    assert ownership.topic_names("p", tables, ["p.d.a", "p.d.b_u005fc"]) == "escaped"
+    assert ownership.topic_names("p", tables, ["p.d.b_c", "p.d.b_u005fc"]) is None
