@@ -60,7 +60,6 @@ class DeltaRsTable:
         if at is None:
             raise ValueError(f"delta-rs does not find {table.path}")
         self.path, self.at = table.path, at
-        self._slow = table
         self._room = room
         self._state: TableState | None = None
         self._identity: tuple[str, int, str] | None = None
@@ -87,9 +86,14 @@ class DeltaRsTable:
         for version in range(start, self.version() + 1):
             yield version, delta_log.read(self.at, version) or []
 
-    def version_at(self, time: str) -> int | None:
-        """See ``TableHandle.version_at``. Spark looks: its history knows how a RESTORE reads a time."""
-        return self._slow.version_at(time)
+    def metadata_at(self, version: int) -> Action | None:
+        """See ``TableHandle.metadata_at``."""
+        try:
+            return TableState.of_version(self.at, version).metadata
+        except TornCommitError:
+            raise
+        except UnknownLogError:
+            return None
 
     def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
         """Nothing: what delta-rs writes is put right before it is committed (``workspace``)."""

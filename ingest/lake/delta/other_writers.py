@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.lake.delta.restored_version import restored_to
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.model import restart_reasons
 from ingest.model.errors import Exit, IngestError
@@ -46,12 +47,13 @@ class Since:
 def since(table: TableHandle, version: int, own: str = "") -> Since:
     """Look through the versions after ``version``. ``own``: an app id that is ours, too, whatever its name.
 
-    A RESTORE whose target holds all of ours (somebody undid a RESTORE) is no change.
+    A RESTORE to a version that holds all of ours brings back what was there then, be it somebody else's: one that undoes a RESTORE
+    is no change, and one to a version that was restored itself undoes as much as that.
     """
     note, foreign, ours, markers, whole = None, None, version, dict[str, int](), True
-    newest = version
+    newest, by_then = version, dict[int, Foreign | None]()
     for number, actions in table.commits(version + 1):
-        newest = number
+        newest, by_then[number - 1] = number, foreign
         whole = whole and bool(actions)
         for txn in (action["txn"] for action in actions if "txn" in action):
             markers[txn["appId"]] = max(txn["version"], markers.get(txn["appId"], 0))
@@ -64,9 +66,11 @@ def since(table: TableHandle, version: int, own: str = "") -> Since:
                 continue  # a fence, which holds nothing
             ours = number  # other columns are no data, and are undone all the same
         elif info.get("operation") == "RESTORE":
-            to = restored_to(table, info)
-            undone = to is not None and to >= ours
-            foreign = None if undone else Foreign(number, "RESTORE", to)
+            to = restored_to(table, number, actions)
+            if to is not None and to >= ours and to in by_then:
+                foreign = by_then[to]
+            else:
+                foreign = Foreign(number, "RESTORE", to)
         elif changes_data(actions) and info.get("operation") not in HARMLESS:
             foreign = Foreign(number, str(info.get("operation", "unknown")))
     return Since(note, foreign, markers if whole else None, newest)
@@ -85,13 +89,3 @@ def changes_data(actions: Iterable[Mapping[str, Any]]) -> bool:
         for kind in ("add", "remove")
         if kind in action
     )
-
-
-def restored_to(table: TableHandle, info: Mapping[str, Any]) -> int | None:
-    """The version that a RESTORE went back to; a RESTORE by time names none, so it is looked up."""
-    parameters = info.get("operationParameters") or {}
-    version = str(parameters.get("version"))
-    if version.isdigit():
-        return int(version)
-    at = parameters.get("timestamp")
-    return None if at is None else table.version_at(str(at))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from ingest.lake.delta.other_writers import HARMLESS, changes_data, restored_to
+from ingest.lake.delta.other_writers import HARMLESS, changes_data
+from ingest.lake.delta.restored_version import restored_to
 from ingest.lake.delta.table_handle import TableHandle
 from ingest.model.names import Marker, app_id_parts
 from ingest.model.start_facts import Foreign, Held, LogHeld, Note, carried_by
@@ -31,7 +32,7 @@ def held(table: TableHandle, version: int) -> Held | Foreign:
             )
             return Held(max([at, *whole]), at, said.batch_id)
         if is_restore(actions):
-            to = restored_to(table, info)
+            to = restored_to(table, at, actions)
             if to is None or to >= at:
                 return Held(top, at)
             top = at = to
@@ -81,7 +82,7 @@ def log_held_at(table: TableHandle) -> tuple[int, LogHeld] | None:
     while at >= 0:
         actions = commit(table, at)
         if is_restore(actions):
-            to = restored_to(table, _info(actions))
+            to = restored_to(table, at, actions)
             at = to if to is not None and to < at else at - 1
             continue
         found = LogHeld.read(str(_info(actions).get("userMetadata") or ""))

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from delta.tables import DeltaTable
 from deltalake import Schema
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -21,7 +23,7 @@ from ingest.lake.delta.delta_log import Action, commit_name, is_begun, lines
 from ingest.lake.delta.spark_transaction import APP_ID, VERSION, delta_log
 from ingest.lake.delta.table_features import kept_for
 from ingest.lake.files import table_files
-from ingest.lake.files.hadoop_files import HadoopFiles
+from ingest.lake.files.hadoop_files import HadoopFiles, raise_if_passing
 from ingest.lake.files.object_files import made, opened
 from ingest.lake.files.table_files import TableFiles
 from ingest.model.location import delta_rs_folder, delta_rs_place, local_folder
@@ -306,10 +308,18 @@ class SparkTable:
             of = f"version {version} of {self.path}"
             yield version, [] if text is None else lines(text.encode(), of)
 
-    def version_at(self, time: str) -> int | None:
-        """See ``TableHandle.version_at``."""
-        history = self.delta().history().selectExpr("version", "cast(timestamp as string) t")
-        return max((row.version for row in history.collect() if row.t <= time), default=None)
+    def metadata_at(self, version: int) -> Action | None:
+        """See ``TableHandle.metadata_at``."""
+        jvm: Any = self.session._jvm
+        none = jvm.scala.Option.empty()
+        try:
+            log = delta_log(self.session, self.path)
+            found = log.getSnapshotAt(version, none, none, False).metadata()
+        except (PySparkException, Py4JJavaError) as failure:
+            raise_if_passing(self.path, failure)
+            return None
+        properties = jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.configuration())
+        return {"schemaString": str(found.schemaString()), "configuration": dict(properties)}
 
     def read_back(self, app_id: str, version: int, start: int | None = None) -> None:
         """See ``TableHandle.read_back``: bounds that Spark leaves out or rounds."""

@@ -6,7 +6,7 @@ rows are each handle's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -33,8 +33,8 @@ class TableHandle(Protocol):
         A version whose file log retention has removed comes with no actions.
         """
 
-    def version_at(self, time: str) -> int | None:
-        """The newest version that is not younger than a time in the words of Delta's history, as a RESTORE to it finds it."""
+    def metadata_at(self, version: int) -> Mapping[str, Any] | None:
+        """What the table was at a version: ``schemaString`` and ``configuration``, as its log has them. None where that does not hold it any more."""
 
     def identified(self, app_id: str, version: int, note: str) -> AbstractContextManager[None]:
         """What is committed inside carries this identity, and ``note`` in its history."""

@@ -46,9 +46,9 @@ class WrittenBySpark:
         """See ``TableHandle.commits``."""
         return self.log.commits(start)
 
-    def version_at(self, time: str) -> int | None:
-        """See ``TableHandle.version_at``."""
-        return self.log.version_at(time)
+    def metadata_at(self, version: int) -> Action | None:
+        """See ``TableHandle.metadata_at``."""
+        return self.log.metadata_at(version)
 
     def identified(self, app_id: str, version: int, note: str) -> AbstractContextManager[None]:
         """See ``TableHandle.identified``: Spark makes the commit."""

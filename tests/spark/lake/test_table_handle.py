@@ -1,13 +1,12 @@
 """The two handles of a table are one to whoever commits: by Spark and by delta-rs they answer the same."""
 
-import time
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from delta.tables import DeltaTable
 from deltalake import DeltaTable as DeltaLake
 
 from ingest.lake.delta.commit import Committer, Identity
@@ -54,25 +53,27 @@ def handles(spark, folder):
     return table, DeltaRsTable(table, folder / "scratch")
 
 
-ASKED: dict[str, Callable[[TableHandle, list[str]], Any]] = {
+def said(metadata):
+    return json.loads(metadata["schemaString"]), metadata["configuration"]
+
+
+ASKED: dict[str, Callable[[TableHandle, range], Any]] = {
     "path": lambda handle, _: handle.path,
     "version": lambda handle, _: handle.version(),
     "id": lambda handle, _: handle.id(),
     "committed": lambda handle, _: [handle.committed(one) for one in (APP, OTHER, "nobody")],
     "commits": lambda handle, _: [list(handle.commits(start)) for start in (0, 2, 99)],
-    "version_at": lambda handle, times: [handle.version_at(one) for one in times],
+    "metadata_at": lambda handle, versions: [said(handle.metadata_at(one)) for one in versions],
     "make_lasting": lambda handle, _: handle.make_lasting(0),
     "read_back": lambda handle, _: (handle.read_back(APP, 2), handle.read_back(APP, 2, 1)),
 }
 """By a handle's member; ``identified`` has a test of its own."""
 
 
-def asked(spark, handles):
-    """What each handle answers; times are those of all versions, one before them and one after."""
-    history = DeltaTable.forPath(spark, handles[0].path).history()
-    found = [row.t for row in history.selectExpr("cast(timestamp as string) t").collect()]
-    times = [*sorted(found), "1970-01-01", "2999-01-01"]
-    return [{name: ask(handle, times) for name, ask in ASKED.items()} for handle in handles]
+def asked(handles):
+    """What each handle answers, also of all versions."""
+    versions = range(handles[0].version() + 1)
+    return [{name: ask(handle, versions) for name, ask in ASKED.items()} for handle in handles]
 
 
 def test_every_member_of_a_handle_is_asked_here():
@@ -85,18 +86,37 @@ def test_both_handles_answer_the_same_whoever_has_committed(spark, handles):
         with writer.identified(APP, number, f"note {number}"):
             writer.version()
             appended(writer, spark, number)
-        time.sleep(0.01)  # versions of one millisecond are one time to a RESTORE
-        one, other = asked(spark, handles)
+        one, other = asked(handles)
         assert one == other
         assert one["committed"] == [number, None, None]
         assert one["version"] == number
     options = {"txnAppId": OTHER, "txnVersion": "7"}
     nothing = handles[0].frame().limit(0).write.format("delta").mode("append").options(**options)
     nothing.save(handles[0].path)
-    one, other = asked(spark, handles)
+    one, other = asked(handles)
     assert one == other
     assert one["committed"] == [4, 7, None]
-    assert one["version_at"] == [0, 1, 2, 3, 4, 5, None, 5]
+
+
+def test_what_a_table_was_at_each_version_is_known_while_its_log_is_there(spark, handles):
+    table = handles[0]
+    mapping = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    for change in ("ADD COLUMN v INT", mapping, "DROP COLUMN v"):
+        spark.sql(f"ALTER TABLE delta.`{table.path}` {change}")
+    there = []
+    for number in range(table.version() + 1):
+        one, other = (said(handle.metadata_at(number)) for handle in handles)
+        assert one == other
+        there.append("v" in [field["name"] for field in one[0]["fields"]])
+    assert there == [False, True, True, False]
+    DeltaLake(table.path).create_checkpoint()
+    for number in (0, 1):
+        (Path(table.path) / "_delta_log" / f"{number:020d}.json").unlink()
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    for handle in handles:
+        assert [handle.metadata_at(number) for number in (0, 1)] == [None, None]
+    one, other = (said(handle.metadata_at(3)) for handle in handles)
+    assert one == other
 
 
 def test_a_version_whose_file_is_gone_has_no_actions_by_either(spark, handles):

@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from ingest.lake.delta import other_writers
 from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.delta.other_writers import ForeignCommitError
 from ingest.model.errors import IngestError
 from ingest.model.names import Marker
 from tests.support.direct_lake import DirectLake
+from tests.support.restored_by_time import restore_by_time
 
 APP = "ingest/p/c/d.t/mirror"
 
@@ -70,13 +72,44 @@ def test_what_changes_no_row_may_come_in_the_middle_of_our_commit(lake, harmless
 
 
 def test_a_restore_to_before_our_commit_is_noticed_and_one_that_keeps_it_is_none(lake):
-    def back(to):
-        return lambda lake: DeltaTable(lake.path).restore(to)
-
     at = lake.table.version()
     committed(lake, ours, set_a_property, back(at + 1))
     with pytest.raises(ForeignCommitError, match="RESTORE, version"):
         committed(lake, ours, back(at + 3), batch=8)
+
+
+def test_a_restore_by_time_to_before_our_commit_is_noticed_wherever_it_was_made(lake):
+    """Its time stands in the log by the clock of whoever made it: to the east of us it looked as if it held our commit."""
+    at = lake.table.version()
+    with pytest.raises(ForeignCommitError, match="RESTORE, version"):
+        committed(lake, ours, lambda lake: restore_by_time(lake.path, at, "Asia/Tokyo"))
+
+
+def test_a_restore_by_time_to_our_commit_undoes_nothing_wherever_it_was_made(lake):
+    def to_ours(lake):
+        restore_by_time(lake.path, DeltaTable(lake.path).version() - 1, "America/New_York")
+
+    committed(lake, ours, lambda lake: DeltaTable(lake.path).restore(0), to_ours)
+
+
+def back(to):
+    return lambda lake: DeltaTable(lake.path).restore(to)
+
+
+def test_a_restore_of_a_restore_to_before_our_commit_undoes_no_more_than_that(lake):
+    at = lake.table.version()
+    with pytest.raises(ForeignCommitError, match="RESTORE, version"):
+        committed(lake, ours, back(at), set_a_property, back(at + 2))
+    found = other_writers.since(lake.table, at)
+    assert found.foreign.restored_to == at
+    back(at + 1)(lake)
+    assert other_writers.since(lake.table, at).foreign is None
+
+
+def test_a_restore_that_brings_back_what_another_has_written_makes_nothing_good(lake):
+    at = lake.table.version()
+    with pytest.raises(ForeignCommitError, match=f"WRITE, version {at + 2}"):
+        committed(lake, ours, by_another, back(at + 1), back(at + 2))
 
 
 def test_a_commit_that_changes_nothing_hides_nobody_else_s(lake):

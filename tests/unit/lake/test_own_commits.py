@@ -7,6 +7,7 @@ from ingest.lake.delta import delta_log, own_commits
 from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.model.position import Position
 from ingest.model.start_facts import Foreign, Held, Note
+from tests.support.restored_by_time import restore_by_time
 from tests.support.small_lake import SmallLake
 
 
@@ -51,6 +52,13 @@ def test_a_restored_table_holds_what_that_version_held(lake):
     assert own_commits.held(log(lake), 8) == Held(2, 2, 1)
     lake.restore("a", 0)
     assert own_commits.held(log(lake), 9).is_empty
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_table_that_was_restored_by_time_holds_what_that_version_held(lake, zone):
+    restore_by_time(lake.folder("a"), 2, zone)
+    lake.fence("a")
+    assert own_commits.held(log(lake), 6) == Held(2, 2, 1)
 
 
 def test_somebody_else_s_rows_are_nobody_s_batch(lake):

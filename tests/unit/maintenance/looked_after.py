@@ -43,7 +43,7 @@ class Lake:
 
     def of(self, committer):
         """The table, as this job writes it."""
-        self.table.table = unread(self.table.table._slow, str(self.root), committer.term)
+        self.table.table = unread(self.table.table, str(self.root), committer.term)
 
     def upkeep(self, committer, only=None):
         found = Maintenance(str(self.root), HOURS, 1, committer, "p")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from deltalake import DeltaTable
 
 from ingest.model.gap import Gap
 from ingest.model.position import PART_REREAD, Position
@@ -11,6 +12,7 @@ from ingest.model.start_facts import Foreign, Held, LakeFacts
 from ingest.start import ahead_of_manifest, going_back
 from ingest.start.start_decision import Refuse, Start, decide
 from tests.support.mutants import Mutant
+from tests.support.restored_by_time import restore_by_time
 from tests.support.small_lake import SmallLake
 from tests.support.sound_start import GONE, IDLE, PLACE, TABLE, THERE, entry, facts
 
@@ -178,6 +180,16 @@ def goes_on(lake, end):
     assert lake.gaps() == set()
     assert lake.start().resume
     return start
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_table_that_somebody_restored_by_time_goes_on_from_there_wherever_that_was(lake, zone):
+    restore_by_time(lake.folder("a"), 2, zone)
+    assert "was restored to an older version; applying again what came after batch 3" in goes_on(lake, 6).because[0]  # fmt: skip
+    restored = restore_by_time(lake.folder("a"), 1, zone)
+    DeltaTable(lake.folder("a")).delete("id = 0")
+    lake.restore("a", restored)
+    assert "after batch 1" in goes_on(lake, 8).because[0]
 
 
 def commits(lake, name):
