@@ -37,7 +37,7 @@ from ingest.model.start_facts import LogHeld
 from ingest.schema.catalog import SchemaVersion
 from ingest.schema.change_log import Control, LogColumns
 
-_GROW, _WRITE = 0, 1
+_GROW, WRITE = 0, 1
 """Steps of a batch: the log's columns, then its rows."""
 
 
@@ -195,7 +195,7 @@ class ChangeLogs:
             return None
         if direct is None:
             return self._append_frame(log, frame_of(rows, log.session), at)
-        return self.committer.once(direct, replace(at, step=_WRITE), lambda: direct.append(rows))
+        return self.committer.once(direct, replace(at, step=WRITE), lambda: direct.append(rows))
 
     def _append_frames(
         self,
@@ -213,7 +213,7 @@ class ChangeLogs:
 
     def _append_frame(self, log: SparkTable, rows: DataFrame, at: Identity) -> bool:
         handle = self.merging.reached.written_by_spark(log)
-        ran = self.committer.once(handle, replace(at, step=_WRITE), lambda: log.append(rows))
+        ran = self.committer.once(handle, replace(at, step=WRITE), lambda: log.append(rows))
         if direct := self.merging.reached.now(log):
             direct.was_merged_into()
         return ran

@@ -14,7 +14,6 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.arrow.table_batch import TableBatch
 from ingest.batch import dropping, hidden_snapshots, parts
 from ingest.batch.batch_report import BatchReport
 from ingest.batch.batch_size import Pace
@@ -26,6 +25,7 @@ from ingest.batch.outliving import outlives
 from ingest.batch.parts import Part, Parts, Records
 from ingest.batch.readers import Reader
 from ingest.batch.record_reader import ReaderJob, Reading, ReadRequest, SparkRecords
+from ingest.batch.setting_aside import SettingAside
 from ingest.batch.settling import Settling
 from ingest.batch.side_by_side import Failures, SideBySide
 from ingest.batch.stage_times import Stopwatch
@@ -39,7 +39,6 @@ from ingest.config.pipeline_file import Pipeline
 from ingest.flows.unread import first_unread
 from ingest.kafka.ports import Binlog, Log, Schemas
 from ingest.lake.delta.commit import Committer, Identity
-from ingest.lake.engines import collected_changes
 from ingest.lake.manifest import next_entry
 from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.quarantine.held_back import HeldBack
@@ -101,6 +100,7 @@ class Batches:
         self.tables = SideBySide(self._pool, self._applier, failures or Failures(), requests.say)
         self._cutter = StepCutter(pipeline, session, log.topic_ids)
         self._held = HeldBack(session, pipeline.lake.path, committer)
+        self._aside = SettingAside(self._held, self._applier, self.tables, self._pool)
         collects = self._applier.collects
         job = ReaderJob(session, pipeline, log, self._pool, epochs, self._held, collects)
         self._reader = Reader(job)
@@ -179,7 +179,7 @@ class Batches:
                 return
             reached("changes_prepared", note.batch_id)
             watch.done("plan")
-            done = self._commit(seen.note, read, decided, watch)
+            done = self._commit(seen, read, decided, watch)
             if done is None:
                 return
             entry = replace(
@@ -211,8 +211,11 @@ class Batches:
         doubts = self._again.doubts(read, seen, self.newest)
         return Decided(facts, self._cutter.prepare(read, facts, seen, self.newest), doubts)
 
-    def _commit(self, note: Note, read: Reading, decided: Decided, watch: Stopwatch) -> Done | None:
+    def _commit(
+        self, seen: InForce, read: Reading, decided: Decided, watch: Stopwatch
+    ) -> Done | None:
         """The quarantine's part, then each table's; None where nothing that waits can be applied yet."""
+        note = seen.note
         identity = self._identity(
             Role.QUARANTINE, note.checkpoint_id, note.batch_id, note.as_json()
         )
@@ -220,7 +223,7 @@ class Batches:
         self.tables.refuse_alone(cut, self.newest)
         if read.changes is not None:
             if not note.replay:
-                rejects = self._quarantine(read, cut.tables, identity)
+                cut, rejects = self._aside.take(read, cut, seen, self.newest, identity)
             else:
                 settled = self._held.retry(read.changes, cut.tables, note.batch_id)
                 if settled is None:
@@ -234,15 +237,6 @@ class Batches:
             self._held.settle(settled, identity, [topic(table) for table in done.stopped])
         applied = [one.read_by_spark(read.left.get(topic(one.table))) for one in done.applied]
         return Done(applied, done.stopped, rejects)
-
-    def _quarantine(self, read: Reading, tables: list[TableBatch], identity: Identity) -> int:
-        """Set aside what cannot be applied; returns how many changes."""
-        assert read.changes is not None
-        assert read.fresh is not None
-        others = [table for table in tables if table.facts.table not in read.rows]
-        collect = self._applier.collects
-        bad = collected_changes.look(read.fresh, others, self._pool, collect=collect)
-        return self._held.take(read.changes, others, bad, identity)
 
     def _entry(
         self, seen: InForce, read: Reading, decided: Decided, done: Done, *, late: bool

@@ -70,6 +70,7 @@ class PlainReader:
         paused = {self._pipeline.topic(TableId.parse(name)) for name in note.paused}
         left = self._moved(request) if self._pipeline.dedup.keeps_state else {}
         many = {topic for topic in topics & waits.keys() if waits[topic] is None}
+        many |= topics & self._job.held.read_again(note.ranges)
         left |= dict.fromkeys(many, reasons.KEY_WAITS.of())
         return left | dict.fromkeys(topics & paused, reasons.PAUSED.of())
 

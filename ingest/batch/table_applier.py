@@ -172,6 +172,18 @@ class Applier:
         log = SparkTable(session, self.pipeline.change_log_path(table))
         return self._logs.append(log, batch, batch.log, self._of_log(table, work))
 
+    def has_begun(self, table: TableId, work: Work) -> bool:
+        """Whether a table holds anything of a batch."""
+        target = SparkTable(self.session, self.pipeline.path(table))
+        first = Identity(self.identity(work.checkpoint_id, table), work.batch_id)
+        return target.exists() and self.committer.holds(target, first)
+
+    def has_logged(self, table: TableId, work: Work) -> bool:
+        """Whether a table's change log holds its part of a batch, of which nothing is left to do then."""
+        log = SparkTable(self.session, self.pipeline.change_log_path(table))
+        last = replace(self._of_log(table, work), step=change_logs.WRITE)
+        return log.exists() and self.committer.holds(log, last)
+
     def has_log(self, table: TableId) -> bool:
         """Whether a table's change log is there."""
         return SparkTable(self.session, self.pipeline.change_log_path(table)).exists()

@@ -119,7 +119,7 @@ class Rehearsal:
             assert read.changes is not None
             collected_changes.look(read.fresh, tables, pool, collect=True)
             odd = read.changes.withColumn("reason", F.lit(_GROUP))
-            return held.take(odd, tables, 1, Identity(_GROUP, 1))
+            return held.take(odd, tables, 1, Identity(_GROUP, 1), seen.note.ranges)
         finally:
             for release in (held.release, reader.release, cutter.release):
                 release()

@@ -1,15 +1,17 @@
 """The quarantine as the spine uses it: set aside, hold back what follows, take in again.
 
-Everything here is repeatable under (batch number, step): which changes wait before a batch is read from
-rows of earlier batches alone, so a batch that is done again holds back the same ones.
+Everything here is repeatable under (batch number, step), also by other rules than the first time. What waits is applied by a replay
+alone: where its record comes once more, as its batch was torn or its table went back, it is left out of the tables. Which changes wait
+behind it is read from rows of earlier batches and of this one, so a batch that is done again holds back what it has held back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ingest.arrow.table_batch import TableBatch
@@ -21,8 +23,9 @@ from ingest.lake.delta.delta_rs_table import DeltaRsTable
 from ingest.lake.delta.spark_table import SparkTable
 from ingest.lake.engines.reached_tables import ReachedTables
 from ingest.model import reasons
-from ingest.model.manifest import TableState
+from ingest.model.manifest import Place, TableState
 from ingest.model.names import quarantine_path
+from ingest.model.offset_ranges import filled
 from ingest.model.position import Position
 from ingest.model.quarantine_drop import Drop, Dropped
 from ingest.model.topics import TableId
@@ -32,8 +35,16 @@ from ingest.schema.steps import READ_AT
 OTHER_COLUMNS = "other columns"
 """Why a change cannot be replayed: its table's columns have changed since."""
 
+_ANY = 2**62
+"""Beyond every batch."""
+
 _MANY = 10_000
 """Keys of one topic that are known one by one, to whoever reads: some hundred kilobytes."""
+
+Of = tuple[str, TableId | None]
+"""What a change is of: its topic, and the table that it names, where it can be read that far."""
+
+_NAMED = ("database", "table")
 
 _RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "run")
 
@@ -48,16 +59,18 @@ class HeldBack:
         self._reached = ReachedTables(lake, committer.term)
         self._keys: Mapping[str, frozenset[bytes] | None] | None = None
         """As :meth:`keys` has it; None: look."""
+        self._last: Mapping[Place, int] | None = None
+        """By partition, the last record that waits, of those that were set aside before this job's first batch; None: look."""
         self._cached: list[DataFrame] = []
 
-    def _waiting(self, before: int) -> DataFrame | None:
-        """Rows that earlier batches than ``before`` set aside and that still wait; None without any
+    def _waiting(self, upto: int) -> DataFrame | None:
+        """Rows that batches up to ``upto`` set aside and that still wait; None without any
         quarantine.
         """
         if not SparkTable(self._session, self._path).exists():
             return None
         held = self._session.read.format("delta").load(self._path)
-        return quarantine_rows.waiting(held).filter(F.col("batch_id") < before)
+        return quarantine_rows.waiting(held).filter(F.col("batch_id") <= upto)
 
     def _settled_by(self, batch: int) -> DataFrame | None:
         """Rows that this replay has settled; None where it has settled none."""
@@ -90,45 +103,92 @@ class HeldBack:
         found = found.select(*_RECORD, "batch_id").dropDuplicates([*quarantine_rows.RECORD])
         return found, tables
 
-    def _heads(self, before: int) -> DataFrame | None:
+    def _heads(self, upto: int) -> DataFrame | None:
         """Where each key's first waiting change stands; None when no key waits."""
         if self._keys == {}:
             return None
-        found = self._waiting(before)
+        found = self._waiting(upto)
         heads = _heads(found).filter(F.col("key").isNotNull()) if found is not None else None
         if self._keys is None:
             self._keys = {} if heads is None else _by_topic(heads)
         return heads if self._keys else None
 
-    def keys(self, before: int) -> Mapping[str, frozenset[bytes] | None]:
-        """By topic, the keys that wait in it, set aside by an earlier batch than ``before``, so that later changes of them have to; None:
+    def keys(self, upto: int) -> Mapping[str, frozenset[bytes] | None]:
+        """By topic, the keys that wait in it, set aside by batches up to ``upto``, so that later changes of them have to; None:
         more than :data:`_MANY`. As Kafka has them.
         """
         if self._keys is None:
-            self._heads(before)
+            self._heads(upto)
         return self._keys or {}
 
+    def read_again(self, ranges: Mapping[Place, tuple[int, int]]) -> set[str]:
+        """Topics of which these ranges may hold records that wait already: the batch was torn, or a table went back. What this job sets aside
+        itself lies before all that it reads later.
+        """
+        if self._last is None:
+            self._last = self._look_for_last()
+        last = self._last
+        return {
+            place[0] for place, (start, _) in filled(ranges).items() if last.get(place, -1) >= start
+        }
+
+    def _look_for_last(self) -> dict[Place, int]:
+        found = self._whole()
+        if found is None:
+            return {}
+        rows = found.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect()
+        return {(row.topic, row.partition): row.last for row in rows}
+
+    def _whole(self) -> DataFrame | None:
+        """Rows that wait whole: not those of which the table has applied what it could. None without any quarantine."""
+        found = self._waiting(_ANY)
+        return None if found is None else found.filter(F.col("reason") != reasons.ABSENT.says)
+
     def take(
-        self, changes: DataFrame, tables: Sequence[TableBatch], count: int, identity: Identity
+        self,
+        changes: DataFrame,
+        tables: Sequence[TableBatch],
+        count: int,
+        identity: Identity,
+        ranges: Mapping[Place, tuple[int, int]],
+        applied: Callable[[Collection[Of]], Collection[Of]] = lambda _: (),
     ) -> int:
         """Set aside what cannot be read, of which there are ``count``, and what waits behind it, before
-        any table is touched; returns how many. ``tables`` are left without them.
+        any table is touched; returns how many changes of the batch wait. ``tables`` are left without them, and without what waits already.
+
+        ``ranges``: the batch's. ``applied``: by what changes are of that are to be set aside now, those that are not, as their tables hold them.
         """
-        earlier = self._heads(identity.batch)
-        if not count and earlier is None:
+        waiting, again = self._heads(identity.batch), self.read_again(ranges)
+        if not count and waiting is None and not again:
             return 0
         fresh = dedup.fresh(changes)
         rejects = _rejects(fresh, tables, identity.batch)
-        heads = _heads(rejects) if earlier is None else _heads(rejects).union(earlier)
+        heads = _heads(rejects) if waiting is None else _heads(rejects).union(waiting)
         behind = quarantine_rows.without(quarantine_rows.behind(_readable(fresh), heads), rejects)
         behind = self._leave_out(behind, tables)
         held = rejects.unionByName(quarantine_rows.rows(behind, identity.batch))
-        count = held.count()
-        if count:
-            session, path = changes.sparkSession, self._path
-            self._committer.append_once(session, path, quarantine_rows.SCHEMA, held, identity)
-            self._written()
-        return count
+        mine, whole = 0, self._whole() if again else None
+        if whole is not None:
+            here = quarantine_rows.among(fresh, whole).select(*PLACE, "position")
+            self._leave_out(here, tables)
+            own = whole.filter(F.col("batch_id") == identity.batch)
+            held, mine = quarantine_rows.without(held, own, quarantine_rows.RECORD), own.count()
+        new = _counted(held)
+        if new and (but := applied(new.keys())):
+            held = held.filter(~reduce(Column.__or__, map(_is_of, but)))
+            new = {of: many for of, many in new.items() if of not in but}
+        if mine or new:
+            self._append(changes.sparkSession, held, identity, more=bool(new))
+        return int(mine + sum(new.values()))
+
+    def _append(
+        self, session: SparkSession, rows: DataFrame, first: Identity, *, more: bool
+    ) -> None:
+        """Under the batch's first identity. Where its commit stands already, it is read back; and ``more`` rows come under the next one that is free."""
+        path, schema, identity = self._path, quarantine_rows.SCHEMA, first
+        while not self._committer.append_once(session, path, schema, rows, identity) and more:
+            identity = replace(identity, step=identity.step + 1)
+        self._written()
 
     def retry(
         self, changes: DataFrame, tables: Sequence[TableBatch], batch_id: int
@@ -190,6 +250,7 @@ class HeldBack:
 
         self._committer.once(table, identity, mark)
         self._written()
+        self._last = None
 
     def drop(self, drop: Drop, identity: Identity) -> list[Dropped]:
         """Give up these changes: nothing waits for them any more, and each says in which batch that was. Returns what was
@@ -206,6 +267,7 @@ class HeldBack:
             table, identity, lambda: table.delta().update(chosen, {"settled": given_up})
         )
         self._written()
+        self._last = None
         found = (
             table.frame()
             .filter(F.col("settled") == given_up)
@@ -276,6 +338,21 @@ def _rejects(fresh: DataFrame, tables: Sequence[TableBatch], batch_id: int) -> D
     unread = quarantine_rows.rows(fresh.filter(F.col("reason").isNotNull()), batch_id)
     parts = [quarantine_rows.rows(part, batch_id) for table in tables for part in table.rejects()]
     return reduce(DataFrame.unionByName, parts, unread)
+
+
+def _counted(rows: DataFrame) -> dict[Of, int]:
+    found = rows.groupBy("topic", "database", "table").count().collect()
+    return {
+        (row.topic, TableId(row.database, row.table) if row.table else None): row["count"]
+        for row in found
+    }
+
+
+def _is_of(of: Of) -> Column:
+    topic, table = of
+    named = [table.database, table.name] if table else [None, None]
+    same = [F.col(one).eqNullSafe(F.lit(value)) for one, value in zip(_NAMED, named, strict=True)]
+    return reduce(Column.__and__, same, F.col("topic") == topic)
 
 
 def _readable(fresh: DataFrame) -> DataFrame:
