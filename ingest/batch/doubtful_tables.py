@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingest.batch.record_reader import Reading
 from ingest.batch.table_definitions import InForce
@@ -42,6 +42,8 @@ class Retaking:
     binlog: Binlog
     outlives: Callable[[TableId], bool] = lambda _: False
     """Whether the lake's copy of a table keeps rows that the source no longer has."""
+    _known: dict[object, frozenset[str]] = field(default_factory=dict, compare=False)
+    """As :meth:`_by_hand` has found it of the newest row that it was asked of: each look opens a table."""
 
     def doubts(self, read: Reading, seen: InForce, previous: Entry | None) -> dict[TableId, Doubt]:
         """Tables that a batch leaves a gap in: by what MySQL says of changes at one place, by another server's,
@@ -134,13 +136,19 @@ class Retaking:
         return told_once(entry, self._by_hand(entry))
 
     def _by_hand(self, entry: Entry) -> frozenset[str]:
-        return only_by_hand(entry, self.outlives)
+        hidden = frozenset(name for name, state in entry.tables.items() if state.hidden)
+        of = (entry.batch_id, entry.gaps, hidden)
+        if of not in self._known:
+            found = only_by_hand(entry, self.outlives)
+            self._known.clear()
+            self._known[of] = found
+        return self._known[of]
 
     def say(self, entry: Entry, aside: Spans) -> None:
         """What the batch has found out."""
-        left = self._by_hand(entry)
         for gap in entry.gaps:
             if gap.since == entry.batch_id and gap.is_open:
+                left = self._by_hand(entry)
                 lasting = any(span.lasts for span in (aside.get(gap.of, ()) if gap.of else ()))
                 then = "set aside, the others go on" if lasting else "taking the table again"
                 then = reasons.BY_A_PERSON if gap.table in left else then

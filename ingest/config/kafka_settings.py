@@ -80,7 +80,7 @@ class Kafka(Settings):
     retention_hours: int = Field(
         168,
         ge=1,
-        description="How long data topics keep changes. Raised, it holds for those that are there already, too; lowered, for new ones.",
+        description="How long data topics keep changes. Where the file says it, topics that are there already are kept for no less.",
     )
 
     @field_validator("properties")

@@ -321,12 +321,12 @@ class Streaming:
         finally:
             guard.close()  # also where Spark is gone: its last batch may still be writing, without it
             _end(query)
-        guard.failure = executors.lost() or guard.failure
+        guard.failure = (gone := executors.lost()) or guard.failure
         if guard.failure is None:
             if not self.stop.is_set() and is_stopped():  # a query ends without a failure then
                 raise RuntimeError("Spark has ended below the query")
             return None
-        if stream_failure.lost_executor(guard.failure):
+        if gone or stream_failure.lost_executor(guard.failure):
             self._pace.lost()
         return again(guard.failure, self.log, self.pipeline.lake.path)
 

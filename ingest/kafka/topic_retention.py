@@ -25,13 +25,13 @@ _NAME = "retention.ms"
 _FOR_EVER = -1
 _WITHIN = 30.0
 """Seconds for an answer."""
-_REFUSED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError.INVALID_CONFIG,
+_AWAY = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
 )
-"""What somebody has decided, and time does not mend."""
+"""What time mends. All else somebody has decided, or a broker cannot do."""
 
 
 def too_short(kept: Mapping[str, int], wanted: int) -> list[str]:
@@ -40,9 +40,11 @@ def too_short(kept: Mapping[str, int], wanted: int) -> list[str]:
 
 
 def lengthen(pipeline: Pipeline, say: Callable[[str], None]) -> None:
-    """Have each topic of the pipeline's tables kept for as long as its file says. Where Kafka does not let us, that is said: nothing
+    """Have each topic of the pipeline's tables kept for as long as its file says, where it does. Where Kafka does not let us, that is said: nothing
     is lost by it yet. Raises :class:`IngestError` where Kafka is away.
     """
+    if "retention_hours" not in pipeline.kafka.model_fields_set:
+        return  # nobody has asked for it, and somebody may have had topics kept for less
     wanted = pipeline.kafka.retention_hours * 3_600_000
     hours = counted(pipeline.kafka.retention_hours, "hour")
     admin = AdminClient(broker.connection(pipeline), logger=broker.Silent())
@@ -53,7 +55,7 @@ def lengthen(pipeline: Pipeline, say: Callable[[str], None]) -> None:
         _set(admin, short, wanted)
     except KafkaException as failure:
         error: KafkaError = failure.args[0]
-        if error.code() not in _REFUSED:
+        if error.code() in _AWAY:
             raise broker.away(pipeline, failure) from None
         say(
             f"Kafka does not let us keep topics for the {hours} of `kafka.retention_hours` ({error.str()}); somebody who may: "

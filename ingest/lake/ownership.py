@@ -12,7 +12,7 @@ checkpoint tells, which names its pipeline, or else the topics that the manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -85,14 +85,17 @@ def by_topics(name: str, topics: Iterable[str]) -> str | None:
     return found[0].partition(".")[0] if found else None
 
 
-def topic_names(name: str, tables: Iterable[TableId], topics: Collection[str]) -> TopicNames | None:
-    """The one way of naming them by which a pipeline's topic of some table is among these; None where both do, or none. Pure."""
-    ways: Sequence[TopicNames] = get_args(TopicNames)
+def topic_names(
+    name: str, tables: Iterable[TableId], topics: Collection[str], wanted: TopicNames
+) -> TopicNames | None:
+    """By which way of naming them a pipeline's topics were read: the ``wanted`` one where some table's is among these by that alone, as a manifest keeps
+    those of before another way was chosen; else the other; None where each is there by both, or none is. Pure.
+    """
+    found, ways = set[TopicNames](), get_args(TopicNames)
     for table in tables:
-        found = [one for one in ways if topic_of(name, table, one) in topics]
-        if len(found) == 1:
-            return found[0]
-    return None
+        mine = [one for one in ways if topic_of(name, table, one) in topics]
+        found |= {*mine} if len(mine) == 1 else set()
+    return wanted if wanted in found else next(iter(found), None)
 
 
 def _noted(lake: str) -> Owner | None:
@@ -112,7 +115,7 @@ def _left(pipeline: Pipeline) -> Owner | None:
     if told is None:
         return None
     tables = map(TableId.parse, newest.tables if newest else ())
-    return Owner(told, topic_names(told, tables, topics))
+    return Owner(told, topic_names(told, tables, topics, pipeline.source.topic_names))
 
 
 def _newest(lake: str) -> Entry | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ingest.config.pipeline_file import Pipeline
 from ingest.lake.delta.delta_snapshot import asked_of_writers
@@ -37,11 +37,10 @@ def held(path: str) -> HeldTable | None:
     except TableNotFoundError:
         return None
     fields = json.loads(table.schema().to_json())["fields"]
-    own = next(field for field in fields if field["name"] == RESERVED_COLUMN)
     actions = pa.table(table.get_add_actions(flatten=True))
     sizes, rows = actions.column("size_bytes"), actions.column("num_records")
     asked = table.protocol()
-    multiset = any(part["name"] == "content" for part in own["type"]["fields"])
+    multiset = _is_multiset(fields)
     return HeldTable(
         {f["name"]: _spark_name(f["type"]) for f in fields if f["name"] != RESERVED_COLUMN},
         multiset,
@@ -55,13 +54,25 @@ def held(path: str) -> HeldTable | None:
     )
 
 
+def _is_multiset(fields: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether rows are told apart by all their columns, as a table without a key has it."""
+    own = next((one for one in fields if one["name"] == RESERVED_COLUMN), None)
+    return own is not None and any(part["name"] == "content" for part in own["type"]["fields"])
+
+
 def outlives(pipeline: Pipeline, table: TableId) -> bool:
     """Whether a table's copy is there and keeps rows that the source no longer has (``Target.outlives``)."""
     kept_as = {keyed: pipeline.target(table, keyed=keyed) for keyed in (True, False)}
     if not any(target.outlives for target in kept_as.values()):
         return False
-    found = held(pipeline.path(table))
-    return found is not None and kept_as[not found.multiset].outlives
+    try:
+        with _readable(pipeline.path(table)) as place:
+            fields = json.loads(opened(place).schema().to_json())["fields"]
+    except TableNotFoundError:
+        return False
+    except (DeltaError, OSError):
+        return True  # one that cannot be read is not taken again by itself either (``batch.outliving``)
+    return kept_as[not _is_multiset(fields)].outlives
 
 
 def rows(path: str) -> int:

@@ -12,7 +12,10 @@ HOUR = 3_600_000
 def test_kafka_keeps_them_longer_and_never_shorter(cli, mysql):
     mysql.database("kept")
     mysql.sql("CREATE TABLE kept.t (id INT PRIMARY KEY)")
-    pipeline = pipeline_file.load(cli.init("kept", "kept.*"))
+    file = cli.init("kept", "kept.*")
+    said = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump(said | {"kafka": said["kafka"] | {"retention_hours": 200}}))
+    pipeline = pipeline_file.load(file)
     admin, hours = AdminClient(broker.connection(pipeline)), pipeline.kafka.retention_hours
     kept = {"short": hours * HOUR - 1, "as_said": hours * HOUR, "longer": 9_999 * HOUR, "ever": -1}
     topics = {f"{pipeline.topic_prefix}kept.{name}": ms for name, ms in kept.items()}
@@ -31,6 +34,10 @@ def test_kafka_keeps_them_longer_and_never_shorter(cli, mysql):
         }
 
     said = []
+    nothing_said = pipeline.kafka.model_copy()
+    nothing_said.model_fields_set.discard("retention_hours")
+    topic_retention.lengthen(pipeline.model_copy(update={"kafka": nothing_said}), said.append)
+    assert (now(), said) == (topics | others, []), "somebody may want them so"
     topic_retention.lengthen(pipeline, said.append)
     expected = dict(zip(topics, (hours * HOUR, hours * HOUR, 9_999 * HOUR, -1), strict=True))
     assert now() == expected | others

@@ -199,9 +199,22 @@ def test_of_an_earlier_version_s_lake_a_table_s_topic_tells_how_they_are_called(
 
 
 def test_a_topic_that_both_ways_have_tells_nothing():
-    tables = [TableId("d", "a"), TableId("d", "b_c")]
-    assert ownership.topic_names("p", tables[:1], ["p.d.a"]) is None
-    assert ownership.topic_names("p", tables, ["p.d.a"]) is None
-    assert ownership.topic_names("p", tables, ["p.d.a", "p.d.b_c"]) == "plain"
-    assert ownership.topic_names("p", tables, ["p.d.a", "p.d.b_u005fc"]) == "escaped"
-    assert ownership.topic_names("p", tables, ["p.d.b_c", "p.d.b_u005fc"]) is None
+    both = [TableId("d", "a"), TableId("d", "b_c")]
+
+    def told(topics, wanted="plain", tables=both):
+        return ownership.topic_names("p", tables, topics, wanted)
+
+    assert told(["p.d.a"], tables=[TableId("d", "a")]) is None
+    assert told(["p.d.a"]) is None
+    for wanted in ("plain", "escaped"):
+        assert told(["p.d.a", "p.d.b_c"], wanted) == "plain"
+        assert told(["p.d.a", "p.d.b_u005fc"], wanted) == "escaped"
+    assert told(["p.d.b_c", "p.d.b_u005fc"]) is None
+
+
+def test_a_lake_that_has_changed_them_before_goes_on_as_it_is_named_now():
+    """As it was once advised: the manifest goes on naming the topics of before, of a quiet table no others."""
+    tables = [TableId("d", "a_quiet"), TableId("d", "b_busy")]
+    topics = ["p.d.a_quiet", "p.d.b_busy", "p.d.b_u005fbusy", "p.d.c_u005fnew"]
+    new = TableId("d", "c_new")
+    assert ownership.topic_names("p", [*tables, new], topics, "escaped") == "escaped"
