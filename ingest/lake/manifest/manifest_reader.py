@@ -15,6 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ingest.lake.delta.delta_sql import queried
 from ingest.lake.files.object_files import asked, opened
+from ingest.lake.files.storage import files_at
 from ingest.lake.manifest.part_rows import Fold
 from ingest.model.errors import IngestError
 from ingest.model.location import within_reach
@@ -30,16 +31,17 @@ _FOLLOWED = 60.0
 
 
 def newest_term(lake: str) -> int:
-    """Of the lease, that the newest batch was published under. 0 before the first, in HDFS, and where the manifest cannot be read: it may be of another
-    format, or torn by a power cut, which is looked at behind the lease. Raises :class:`IngestError` where a store is away.
+    """Of the lease, that the newest batch was published under. 0 before the first, and where the manifest cannot be read: it may be of another
+    format, or torn by a power cut, which is looked at behind the lease. Raises :class:`IngestError` where a store, or a name node, is away.
     """
-    if not within_reach(lake):
-        return 0
     try:
         newest = Ledger(lake).last()
     except Exception as failure:
         if isinstance(failure, IngestError) and failure.may_pass:
             raise
+        if not within_reach(lake):
+            # What delta-rs says there does not tell a server that is away from a manifest that cannot be read. Spark's own way there does.
+            files_at(manifest_path(lake)).names("")
         return 0
     return newest.term if newest else 0
 

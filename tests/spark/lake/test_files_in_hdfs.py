@@ -4,21 +4,26 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 
 from ingest.job.stream_failure import again, is_everybodys
-from ingest.lake.delta.commit import Committer
+from ingest.lake.delta.commit import Committer, Identity
 from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.files.lease import Lease
 from ingest.lake.files.object_files import LakeAwayError
 from ingest.lake.files.storage import LocalFiles, files_at
+from ingest.lake.manifest import next_entry
+from ingest.lake.manifest.manifest_reader import newest_term
+from ingest.lake.manifest.manifest_writer import Publisher
 from ingest.lake.ownership import claim, refuse_other
 from ingest.maintenance import vacuum_times
 from ingest.maintenance.by_spark import SparkUpkeep
 from ingest.maintenance.vacuum_times import VacuumTimes
 from ingest.model.errors import IngestError
+from ingest.model.names import INTERNAL_FOLDER, Role, app_id
 from ingest.testing.lake import pipeline_at
 from tests.support import hdfs
 from tests.support.small_files import STEPS
@@ -114,6 +119,27 @@ def test_a_lease_there_has_one_holder(spark, root):
     second.release()
 
 
+@pytest.fixture
+def published(spark, root):
+    """A lake there, of which a batch was published under term 57."""
+    entry = replace(next_entry.before_the_first("abc"), batch_id=1, term=57)
+    app = app_id("p", "abc", INTERNAL_FOLDER, Role.MANIFEST)
+    Publisher(spark, root, Committer(57)).add(entry, Identity(app, 1))
+    return root
+
+
+def test_a_lease_there_whose_folder_is_gone_begins_above_what_the_manifest_names(published):
+    """By a lower term no table takes a commit, and each start would say that another job had taken over."""
+    files, said, stop = files_at(f"{published}/_ingest/lease"), [], threading.Event()
+    lease = Lease(files, said.append, written=lambda: newest_term(published))
+    term = lease.acquire(standby=False, stop=stop)
+    lease.release()
+    assert term.number > 57
+    assert term.fence
+    assert "it is lost or an older copy" in said[0]
+    assert newest_term(f"{published}/none") == 0
+
+
 def test_a_table_there_is_put_in_order_and_rid_of_old_versions_by_spark(spark, root, monkeypatch):
     monkeypatch.setattr(vacuum_times, "_AT_MOST_EVERY", 0.0)
     path, said = f"{root}/d/t", []
@@ -149,6 +175,8 @@ def test_a_name_node_that_is_away_is_said_in_a_sentence_and_who_stands_by_waits_
             waits = pool.submit(standing_by.acquire, standby=True, stop=stop)
             with pytest.raises(LakeAwayError, match="E-LAKE-AWAY|cannot be reached") as away:
                 files_at(root).read("a.json")
+            with pytest.raises(LakeAwayError):  # were it none, a term could be taken that is over
+                newest_term(root)
             assert again(away.value, tmp_path / "log").code == "E-LAKE-AWAY"
             # A table whose turn it is then is not set aside for it.
             with pytest.raises(Exception) as failed:
