@@ -46,6 +46,7 @@ from ingest.model.names import checkpoint_path
 from ingest.model.offset_ranges import offsets_as_json
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
+from ingest.model.topics import TableId, captured
 from ingest.observe.observer import Observer
 from ingest.source import resync, schema_history
 from ingest.source.binlog import MySqlLog
@@ -166,7 +167,8 @@ class Streaming:
                 self.registering.finish(batches.newest, self.stop)
                 batches.upkeep.all_due(self.stop.is_set)
                 left_out = LeftOut(self.pipeline).tables()
-                _refuse_standing(batches.newest, left_out, once=self.once)
+                patterns = self.pipeline.source.tables
+                _refuse_standing(batches.newest, left_out, patterns, once=self.once)
                 for one in requests.open():
                     self.say(
                         f"{one.table} is still being taken again; the next run goes on with it"
@@ -371,10 +373,13 @@ def _end(query: StreamingQuery) -> None:
             raise
 
 
-def _refuse_standing(newest: Entry | None, left_out: Mapping[str, str], *, once: bool) -> None:
-    """A run to the end that has left a table behind has not done what it was asked for."""
+def _refuse_standing(
+    newest: Entry | None, left_out: Mapping[str, str], patterns: Sequence[str], *, once: bool
+) -> None:
+    """A run to the end that has left a table behind has not done what it was asked for; of one that ``patterns`` take no more nothing was."""
     states = newest.tables if newest else {}
-    standing = {name: state.stopped for name, state in states.items() if state.stopped}
+    stopped = {TableId.parse(name): one.stopped for name, one in states.items() if one.stopped}
+    standing = {str(table): stopped[table] for table in captured(stopped, patterns)}
     left = reasons.LEFT_BY_CONNECTOR
     standing |= {n: f"{left.of(words=w)}. What helps: {left.remedy}" for n, w in left_out.items()}
     if once and standing:

@@ -159,6 +159,11 @@ FIRST_ROWS = Reason(
     "the table is incomplete, and may be empty or missing, until it was taken whole",
     BY_ITSELF,
 )
+EXCLUDED = Reason(
+    "`source.tables` has ceased to take the table while it was read: not all of its rows have come",
+    "the table stays as it was, and is taken again once it is taken in again",
+    voids=True,
+)
 DROPPED = Reason(
     "dropped from quarantine on {on} by `ingest quarantine drop`, changes: {changes}",
     "the table may differ from the source until it was taken again",
@@ -168,7 +173,7 @@ GAPS = (
     *(TOPIC_DELETED, TOPIC_MADE_AGAIN, END_LOST, RETENTION, WENT_BACK, UNKNOWN_BATCH, LEFT_OUT),
     *(ONLY_MYSQL_KNOWS, ANOTHER_SERVER, COUNTED_TWICE, COMPRESSED, LOG_GONE, CHANGED_WHILE_READ),
     *(UNCERTAIN_READING, MICROSECONDS, LABELS_AS_NULL, JOINED, UNKNOWN_COLUMNS, GUESSED_COLUMNS),
-    *(AMONG_OTHERS, FIRST_ROWS, DROPPED),
+    *(AMONG_OTHERS, FIRST_ROWS, EXCLUDED, DROPPED),
 )
 
 

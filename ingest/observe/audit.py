@@ -80,8 +80,8 @@ class Audit:
                 return Verdict("behind", (), shown, reason)
             if _beyond(entry, before, newest_number(EpochRegistry(self.pipeline).known())):
                 return Verdict("moving", (), shown, "the lake is already past MySQL's snapshot")
-            if hidden := [name for name, state in entry.tables.items() if state.hidden]:
-                reason = f"{', '.join(sorted(hidden))}: being taken again, and as before until all its rows are there"
+            if hidden := _hidden(entry, self.pipeline.source.tables):
+                reason = f"{', '.join(hidden)}: being taken again, and as before until all its rows are there"
                 return Verdict("behind", (), shown, reason)
             left = self._only_in_lake({*there, *mysql.base_tables(cursor)}, entry)
             if waits := self._waiting(entry, {one.name for one in left if not one.keeps}):
@@ -226,6 +226,12 @@ _WRITTEN = "MySQL was written to during the audit"
 
 def _not_applied(waiting: Mapping[str, str]) -> str:
     return f"the lake has not applied {next(iter(waiting.values()))[:60]!r} yet"
+
+
+def _hidden(entry: Entry, patterns: Sequence[str]) -> list[str]:
+    """Of the tables that are taken. One that is excluded may be so for good, and what it holds is only the lake's."""
+    found = [TableId.parse(name) for name, state in entry.tables.items() if state.hidden]
+    return sorted(map(str, captured(found, patterns)))
 
 
 def _published(table: ComparedTable, entry: Entry) -> ComparedTable:

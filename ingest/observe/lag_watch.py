@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from ingest.kafka import broker
 from ingest.lake.manifest.manifest_reader import Ledger
 from ingest.lake.quarantine import waiting_list
 from ingest.model.manifest import Entry
-from ingest.model.topics import TableId
+from ingest.model.topics import TableId, captured
 from ingest.observe.caught_up import LOOK_EVERY, CaughtUp, Ends, Progress, names, progress
 from ingest.source import mysql
 from ingest.source.connector import Connector, delivered, undelivered
@@ -57,13 +57,14 @@ class Outside:
 
 @dataclass
 class LagWatch:
-    """One thread of its own, while a run goes on. ``topic``: of a table; ``prefix``: of each topic, its dot included; ``clock``:
-    this machine's, in epoch seconds.
+    """One thread of its own, while a run goes on. ``topic``: of a table; ``prefix``: of each topic, its dot included; ``patterns``: the
+    pipeline file's ``source.tables``; ``clock``: this machine's, in epoch seconds.
     """
 
     outside: Outside
     topic: Callable[[TableId], str]
     prefix: str
+    patterns: Sequence[str] = ("*.*",)
     clock: Callable[[], float] = time.time
     progress: Progress = field(default_factory=Progress)
     looks: Counter[str] = field(default_factory=Counter)
@@ -106,10 +107,12 @@ class LagWatch:
         # After the offset: a table is noted before the connector passes over a change of it.
         left_out = frozenset(self.outside.left_out())
         newest = self.outside.newest()
-        applied = {p: mark.offset for p, mark in newest.high_water.items()} if newest else {}
-        # After both: whatever Connect had delivered stands below these ends, and so does what is applied.
-        ends = self.outside.ends()
         tables = newest.tables if newest else {}
+        untaken = self._untaken(tables)
+        marks = newest.high_water if newest else {}
+        applied = {p: mark.offset for p, mark in marks.items() if p[0] not in untaken}
+        # After both: whatever Connect had delivered stands below these ends, and so does what is applied.
+        ends = {p: end for p, end in self.outside.ends().items() if p[0] not in untaken}
         held = dict(offset) if offset else None
         self._found = self._found.arrive(lambda one: delivered(held, one), ends)
         left = [self.topic(TableId.parse(name)) for name in left_out]
@@ -124,6 +127,15 @@ class LagWatch:
             left_out=len(left_out),
             quarantined=self._in_quarantine(newest.batch_id if newest else 0),
         )
+
+    def _untaken(self, tables: Iterable[str]) -> set[str]:
+        """Topics of tables that the pipeline file takes no more. What waits in one of them (the table is paused, stands still, or is hidden)
+        may wait for good, and nothing is missing by that.
+        """
+        known = [TableId.parse(name) for name in tables]
+        taken = set(captured(known, self.patterns))
+        of = {table: self.topic(table) for table in known}
+        return {of[table] for table in known if table not in taken} - {of[t] for t in taken}
 
     def _in_quarantine(self, batch: int) -> int:
         """What waits there changes with a batch alone."""

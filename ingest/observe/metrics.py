@@ -13,6 +13,7 @@ from typing import Literal
 from ingest import __version__
 from ingest.flows.flow_record import FlowStatus
 from ingest.model import restart_reasons
+from ingest.model.manifest import TableState
 from ingest.model.topics import TableId, captured
 from ingest.observe.caught_up import Progress
 from ingest.observe.totals import Totals
@@ -49,6 +50,13 @@ class Facts:
         if self.totals.newest is None:
             return None
         return sum(gap.is_open and self._is_taken(gap.of) for gap in self.totals.newest.gaps)
+
+    def taken(self, states: Callable[[TableState], object]) -> int | None:
+        """How many of the tables that the pipeline file still takes are in such a state; None while the manifest is not read."""
+        if self.totals.newest is None:
+            return None
+        named = self.totals.newest.tables.items()
+        return sum(bool(states(one)) and self._is_taken(TableId.parse(n)) for n, one in named)
 
     def _is_taken(self, table: TableId | None) -> bool:
         """What is known by its topic alone is missing, whatever the pipeline file takes."""
@@ -96,16 +104,6 @@ def _published_at(facts: Facts) -> Values:
 
 def _of_newest(field_name: str) -> Callable[[Facts], Values]:
     return lambda facts: _one(getattr(facts.totals.newest, field_name, None))
-
-
-def _paused(facts: Facts) -> Values:
-    newest = facts.totals.newest
-    return _one(sum(1 for one in newest.tables.values() if one.paused) if newest else None)
-
-
-def _stopped(facts: Facts) -> Values:
-    newest = facts.totals.newest
-    return _one(sum(1 for one in newest.tables.values() if one.stopped) if newest else None)
 
 
 def _of_flows(facts: Facts, value: Callable[[FlowStatus], float]) -> Values:
@@ -266,12 +264,17 @@ METRICS: tuple[Metric, ...] = (
         lambda facts: _each(facts.totals.gaps),
         ("what",),
     ),
-    Metric("ingest_tables_paused", "gauge", "tables that stand before a DDL, by policy", _paused),
+    Metric(
+        "ingest_tables_paused",
+        "gauge",
+        "tables that stand before a DDL, by policy",
+        lambda facts: _one(facts.taken(lambda state: state.paused)),
+    ),
     Metric(
         "ingest_tables_stopped",
         "gauge",
         "tables that stand still, as a part of a batch could not be applied",
-        _stopped,
+        lambda facts: _one(facts.taken(lambda state: state.stopped)),
     ),
     Metric(
         "ingest_tables_left_out",

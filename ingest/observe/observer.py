@@ -174,7 +174,10 @@ def observed(
                 say(f"no metrics are served on {at}: {failure.strerror}")
             else:
                 open_.callback(page.close)
-                found.lag = LagWatch(Outside.of(pipeline), pipeline.topic, pipeline.topic_prefix)
+                found.lag = LagWatch(
+                    *(Outside.of(pipeline), pipeline.topic, pipeline.topic_prefix),
+                    pipeline.source.tables,
+                )
                 found.lag.start()
                 open_.callback(found.lag.stop)
                 say(f"metrics on http://{at}/metrics")

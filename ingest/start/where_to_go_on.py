@@ -77,6 +77,7 @@ def _released(facts: StartFacts, decided: Decided) -> Decided:
         topic, ignored = facts.topic_of.get(name, ""), facts.ignored.get(name, frozenset())
         if name not in facts.failed:
             decided = _try_again(decided, name, topic)
+        decided = _excluded_while_read(facts, decided, name, topic)
         decided = _from_its_snapshot(decided, name, topic)
         if name not in facts.barred:
             decided = _let_go_on(decided, name, topic)
@@ -111,6 +112,22 @@ def _try_again(decided: Decided, name: str, topic: str) -> Decided:
         .since(f"{name}: trying again what could not be applied ({state.stopped})")
         .reading_from(_where_it_waits(decided, topic))
     )
+
+
+def _excluded_while_read(facts: StartFacts, decided: Decided, name: str, topic: str) -> Decided:
+    """Of a table that the pipeline file takes no more in the middle of a snapshot. The connector does not end it, and streams: by that it
+    would seem whole, and rows that had not been read yet would go.
+    """
+    state, pinned = decided.tables[name], facts.pinned.get(name)
+    settles = pinned is not None and state.snapshot is not None and state.snapshot < pinned
+    if name not in facts.untaken or not (state.hidden or settles):
+        return decided
+    reason = reasons.EXCLUDED
+    if any(g.is_open and g.table == name and reason.is_in(g.reason) for g in decided.gaps):
+        return decided
+    at = decided.offsets.get((topic, 0), 0)
+    gap = gap_of(facts, decided, name, (topic, 0), reason.says, end=at)
+    return decided.taking_again([gap], facts.untaken)
 
 
 def _from_its_snapshot(decided: Decided, name: str, topic: str) -> Decided:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ingest.job.stream_guard import StreamGuard
-from ingest.job.streaming import HOLDS, SETTLE_EVERY
+from ingest.job.streaming import HOLDS, SETTLE_EVERY, _refuse_standing
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.epochs import epoch_of, following
@@ -14,7 +14,7 @@ from ingest.model.errors import IngestError
 from ingest.model.names import epochs_path
 from ingest.model.start_facts import KafkaFacts, Note
 from ingest.source.epoch_registry import EpochRegistry
-from tests.support.sound_start import IDLE, PLACE, entry, facts
+from tests.support.sound_start import IDLE, PLACE, TABLE, entry, facts
 from tests.support.untouched_stream import streaming
 
 
@@ -161,6 +161,15 @@ def test_a_password_that_mysql_has_already_and_its_file_not_yet_ends_no_run():
         run._settle(SimpleNamespace(clean_up=clean_up, newest=None))
         assert len(said) == seen
     assert "does not accept the password" in said[0]
+
+
+def test_a_run_to_the_end_does_not_fail_by_a_table_that_nobody_takes_any_more():
+    row = entry(tables={"d.t": replace(TABLE, stopped="a disk is full")})
+    with pytest.raises(IngestError, match="these tables stand still"):
+        _refuse_standing(row, {}, ["d.*"], once=True)
+    _refuse_standing(row, {}, ["d.*", "!d.t"], once=True)
+    with pytest.raises(IngestError, match="these tables stand still"):
+        _refuse_standing(row, {"d.o": "row size 1"}, ["d.*", "!d.t"], once=True)
 
 
 def test_any_other_refusal_between_batches_ends_the_run():

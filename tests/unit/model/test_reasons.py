@@ -57,6 +57,7 @@ STORED = [
         "of this one"
     ),
     "rows of before the first run are still to come: they are read in chunks, beside the stream",
+    "`source.tables` has ceased to take the table while it was read: not all of its rows have come",
     "dropped from quarantine on 2026-01-31 by `ingest quarantine drop`, changes: 3",
     "column 'e' has the type VECTOR, for which there is no exact place in the lake",
     "has a column named '_ingest', which ingest needs itself",

@@ -3,9 +3,10 @@
 import pytest
 
 from ingest.model.gtid import GtidSet
+from ingest.model.manifest import TableState
 from ingest.model.position import Position
 from ingest.model.topics import TableId
-from ingest.observe.audit import _beyond
+from ingest.observe.audit import _beyond, _hidden
 from ingest.observe.table_comparison import ComparedTable, Comparison
 from ingest.observe.verdict import compared
 from ingest.schema.mysql_types import Column
@@ -42,6 +43,14 @@ def test_a_table_with_a_vector_is_named_with_why_and_is_different_however_many_r
     assert (found.name, found.source_rows) == ("d.t", rows)
     assert found.note == "set aside: column 'e' has the type VECTOR"
     assert compared((found,), "").outcome == "different"
+
+
+def test_a_table_that_is_excluded_while_it_is_hidden_is_not_waited_for():
+    """Nothing would show it any more, and no other table would ever be compared."""
+    known = {name: TableState("/l/t", 1, hidden=Position(0, 1, 9)) for name in ("d.b", "d.a")}
+    row = entry(tables={**known, "d.c": TableState("/l/c", 1)})
+    assert _hidden(row, ["d.*"]) == ["d.a", "d.b"]
+    assert _hidden(row, ["d.*", "!d.a"]) == ["d.b"]
 
 
 @pytest.mark.parametrize(

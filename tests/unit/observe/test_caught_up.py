@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ingest.model.errors import IngestError
 from ingest.model.gtid import GtidSet
-from ingest.model.manifest import HighWater
+from ingest.model.manifest import HighWater, TableState
 from ingest.model.topics import TableId
 from ingest.observe import caught_up
 from ingest.observe.caught_up import Asked, CaughtUp, thinned
@@ -271,6 +271,25 @@ def test_a_table_that_the_connector_leaves_out_is_counted_and_grows_old_though_t
     world.left_out = ()
     found.look()
     assert (found.progress.left_out, found.progress.caught_up) == (0, 4000.0)
+
+
+def test_what_waits_of_a_table_that_is_excluded_by_now_keeps_the_lag_of_no_other():
+    """It is paused, stands still or is hidden, perhaps for good; nobody asks for it any more."""
+    rows = entry(
+        high_water={A: HighWater(4), B: HighWater(7)},
+        tables={"d.a": TableState("/l/d/a", 1), "d.b": TableState("/l/d/b", 1)},
+    )
+    outside = Outside(
+        lambda: reached(500, 5), lambda: stored(500, 5), lambda: rows, lambda: {A: 10, B: 7}
+    )
+    for patterns, caught_up_at, seen in (
+        (("d.*",), None, {"d.a", "d.b"}),
+        (("d.*", "!d.a"), 100.0, {"d.b"}),
+    ):
+        named = lambda t: f"p.{t.database}.{t.name}"  # noqa: E731 (a function of that shape)
+        found = LagWatch(outside, named, "p.", patterns, clock=lambda: 100.0)
+        found.look()
+        assert (found.progress.caught_up, set(found.progress.tables)) == (caught_up_at, seen)
 
 
 def test_what_waits_in_quarantine_is_counted_again_with_a_batch_alone():

@@ -131,6 +131,17 @@ def test_the_page_says_what_the_manifest_and_the_watch_say():
     assert value("ingest_flow_state_rows", flow="f", operator="0:stateStoreSave") == 6
 
 
+def test_a_table_that_is_excluded_by_now_is_neither_paused_nor_stopped_to_who_watches():
+    stands = replace(NEWEST, tables={"d.t": replace(NEWEST.tables[ODD], stopped="a disk is full")})
+    found = Observer("shop", "/l", ("d.*",), 7)
+    found.published(Published(entry(3), stands))
+    for patterns, many in ((("d.*",), 1), (("d.*", "!d.t"), 0)):
+        found.patterns = patterns
+        _, values = page(found.facts)
+        assert values["ingest_tables_paused", ()] == many
+        assert values["ingest_tables_stopped", ()] == many
+
+
 def test_every_metric_is_on_the_page_of_a_busy_run_and_nothing_else_is():
     families, found = page(busy().facts)
     named = {name for name, _ in found if not name.endswith("_created")}

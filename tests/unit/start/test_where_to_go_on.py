@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.batch.doubtful_tables import Retaking
+from ingest.changes.restarted_snapshots import Cleanup, lost_rows
 from ingest.config.pipeline_file import parse as parsed
+from ingest.model import reasons
 from ingest.model.gap import Gap
 from ingest.model.manifest import HighWater, TableState
 from ingest.model.position import Position
@@ -22,7 +24,7 @@ from ingest.start import where_to_go_on as decision
 from ingest.start.gather_facts import _untaken, topics_of
 from ingest.start.where_to_go_on import where_to_go_on
 from tests.support.mutants import Mutant
-from tests.support.sound_start import entry, facts
+from tests.support.sound_start import TABLE, entry, facts
 
 A, B, C, E = (f"d.{name}" for name in "abce")
 TOPIC_OF = {name: f"p.{name}" for name in (A, B, C, E)}
@@ -183,6 +185,35 @@ def test_tables_that_the_pipeline_file_does_not_take_any_more_are_known_by_its_p
     assert _untaken(newest, ["d.*"]) == {"x.`a.b`"}
     assert _untaken(newest, ["*.*", "!d.t"]) == {"d.t"}
     assert _untaken(None, ["d.*"]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("untaken", "snapshot", "pinned", "hidden", "has_gap"),
+    [
+        (True, 5, 9, False, True),
+        (True, 5, 9, True, True),
+        (True, 9, 9, True, True),
+        (True, 9, 9, False, False),
+        (True, 9, None, False, False),
+        (False, 5, 9, True, False),
+    ],
+)
+def test_a_table_that_is_excluded_while_it_is_read_has_a_gap_which_that_reading_does_not_close(
+    untaken, snapshot, pinned, hidden, has_gap
+):
+    def place(pos):
+        return None if pos is None else Position(0, 1, pos)
+
+    state = replace(TABLE, snapshot=place(snapshot), hidden=AT if hidden else None)
+    newest = entry(tables={"d.t": state})
+    told = {} if pinned is None else {"d.t": place(pinned)}
+    start = facts(newest=newest, pinned=told, untaken=frozenset({"d.t"} if untaken else ()))
+    found = where_to_go_on(start, newest)
+    assert [gap.reason for gap in found.gaps] == [reasons.EXCLUDED.says] * has_gap
+    if has_gap:
+        assert lost_rows(Cleanup(TableId("d", "t"), place(pinned)), found.gaps)
+        again = replace(newest, gaps=found.gaps)
+        assert where_to_go_on(replace(start, newest=again), again).gaps == found.gaps
 
 
 GONE = "p.d.aside"
