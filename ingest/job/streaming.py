@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from ingest.batch.batch_size import Pace
 from ingest.batch.micro_batch import Batches
 from ingest.batch.side_by_side import Failures
 from ingest.config.pipeline_file import Pipeline
-from ingest.job import executors, stream_failure
+from ingest.job import executors, standing_tables, stream_failure
 from ingest.job.registering import Registering
 from ingest.job.rehearsal import Rehearsal, newest_records
 from ingest.job.spark_session import has_died, is_stopped
@@ -37,16 +37,13 @@ from ingest.lake.delta.commit import Committer
 from ingest.lake.engines.engine_choice import collects
 from ingest.lake.files.hadoop_files import HadoopFiles
 from ingest.lake.manifest.manifest_reader import Ledger
-from ingest.model import reasons
 from ingest.model.epochs import Epoch
-from ingest.model.errors import Exit, IngestError
+from ingest.model.errors import IngestError
 from ingest.model.failpoints import reached
-from ingest.model.manifest import Entry
 from ingest.model.names import checkpoint_path
 from ingest.model.offset_ranges import offsets_as_json
 from ingest.model.quarantine_drop import Drop
 from ingest.model.start_facts import StartFacts
-from ingest.model.topics import TableId, captured
 from ingest.observe.observer import Observer
 from ingest.source import resync, schema_history
 from ingest.source.binlog import MySqlLog
@@ -168,7 +165,7 @@ class Streaming:
                 batches.upkeep.all_due(self.stop.is_set)
                 left_out = LeftOut(self.pipeline).tables()
                 patterns = self.pipeline.source.tables
-                _refuse_standing(batches.newest, left_out, patterns, once=self.once)
+                standing_tables.refuse(batches.newest, left_out, patterns, once=self.once)
                 for one in requests.open():
                     self.say(
                         f"{one.table} is still being taken again; the next run goes on with it"
@@ -371,26 +368,6 @@ def _end(query: StreamingQuery) -> None:
     except (Py4JError, OSError) as failure:
         if not has_died(failure):
             raise
-
-
-def _refuse_standing(
-    newest: Entry | None, left_out: Mapping[str, str], patterns: Sequence[str], *, once: bool
-) -> None:
-    """A run to the end that has left a table behind has not done what it was asked for; of one that ``patterns`` take no more nothing was."""
-    states = newest.tables if newest else {}
-    stopped = {TableId.parse(name): one.stopped for name, one in states.items() if one.stopped}
-    standing = {str(table): stopped[table] for table in captured(stopped, patterns)}
-    left = reasons.LEFT_BY_CONNECTOR
-    standing |= {n: f"{left.of(words=w)}. What helps: {left.remedy}" for n, w in left_out.items()}
-    if once and standing:
-        raise IngestError(
-            "E-TABLE-STOPPED",
-            "A part of what was to be applied could not be, and these tables stand still",
-            each=tuple(f"{name}: {why}" for name, why in sorted(standing.items())),
-            means="All other tables are up to date. What these miss stays in Kafka, in order, or in MySQL.",
-            remedy="mend what is named there, then run again: each start tries them again.",
-            exit_code=Exit.FAILED,
-        )
 
 
 def _logged(query: StreamingQuery) -> int:

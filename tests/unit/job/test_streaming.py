@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ingest.job import standing_tables
 from ingest.job.stream_guard import StreamGuard
-from ingest.job.streaming import HOLDS, SETTLE_EVERY, _refuse_standing
+from ingest.job.streaming import HOLDS, SETTLE_EVERY
 from ingest.lake.files.lease import LeaseLostError
 from ingest.lake.files.storage import LocalFiles
 from ingest.model.epochs import epoch_of, following
@@ -166,10 +167,10 @@ def test_a_password_that_mysql_has_already_and_its_file_not_yet_ends_no_run():
 def test_a_run_to_the_end_does_not_fail_by_a_table_that_nobody_takes_any_more():
     row = entry(tables={"d.t": replace(TABLE, stopped="a disk is full")})
     with pytest.raises(IngestError, match="these tables stand still"):
-        _refuse_standing(row, {}, ["d.*"], once=True)
-    _refuse_standing(row, {}, ["d.*", "!d.t"], once=True)
+        standing_tables.refuse(row, {}, ["d.*"], once=True)
+    standing_tables.refuse(row, {}, ["d.*", "!d.t"], once=True)
     with pytest.raises(IngestError, match="these tables stand still"):
-        _refuse_standing(row, {"d.o": "row size 1"}, ["d.*", "!d.t"], once=True)
+        standing_tables.refuse(row, {"d.o": "row size 1"}, ["d.*", "!d.t"], once=True)
 
 
 def test_any_other_refusal_between_batches_ends_the_run():
