@@ -7,6 +7,7 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.util.Iterator;
 import java.util.UUID;
@@ -37,9 +38,21 @@ public class LinkingLogStore extends HDFSLogStore {
         File part = new File(file.getParentFile(), file.getName() + "." + made + ".part");
         try {
             write(part, actions);
-            Files.createLink(file.toPath(), part.toPath());
+            link(file, part);
         } finally {
             part.delete(); // It has its other name by now, or the disk does not even let go: neither undoes what was done.
+        }
+    }
+
+    /**
+     * Over NFS the name may be taken by this very link: the server has made it, its answer was lost, and it was asked again. So the
+     * file that has the name is looked at.
+     */
+    private static void link(File file, File part) throws IOException {
+        try {
+            Files.createLink(file.toPath(), part.toPath());
+        } catch (FileAlreadyExistsException taken) {
+            if (!file.exists() || !Files.isSameFile(file.toPath(), part.toPath())) throw taken;
         }
     }
 

@@ -8,6 +8,7 @@ name that only one writer can create.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,11 +22,14 @@ from deltalake import DeltaTable
 from ingest.lake.delta import deletion_vector, delta_log, file_statistics, parquet_footers
 from ingest.lake.delta.delta_log import Action
 from ingest.lake.delta.delta_snapshot import LiveFile, TableState
+from ingest.lake.files.disk_failure import FULL
 from ingest.lake.files.table_files import TableFiles
 from ingest.model.errors import Exit, IngestError
 from ingest.model.failpoints import reached
 
 _LINK = "table"
+_NO_ROOM = (*FULL, errno.EFBIG)
+"""Answers by which nothing was made."""
 
 
 class ScratchGoneError(IngestError):
@@ -125,7 +129,8 @@ class Scratch:
         False when somebody else has made that.
 
         The files come first: a crash between leaves some that no version names, for VACUUM. They are on the disk, names
-        included, before the log names them. Raises :class:`ScratchGoneError` before any of this where a file is neither
+        included, before the log names them. They go where that version, once it was read, names none of them: names are drawn by lot, so one
+        that it names was made here, whatever the answer to that was. Raises :class:`ScratchGoneError` before any of this where a file is neither
         here nor one that the table had: no version may name a file that nobody has.
         """
         table = self._like.at
@@ -138,13 +143,20 @@ class Scratch:
             table.bring(self._folder, new)
             reached("files_written", 0, table.place)
             done = delta_log.write(table, version, actions)
-        except OSError:
-            if not delta_log.is_there(table, version):
-                _remove(table, new)  # on a full disk they would take the next try's room
+        except OSError as failure:
+            # On a full disk they would take the next try's room. Who has heard nothing does not know what a server still does.
+            if failure.errno in _NO_ROOM and not delta_log.is_there(table, version):
+                _remove(table, new)
             raise
-        if not done:
+        if done:
+            return True
+        standing = delta_log.read(table, version)
+        named = {action["add"]["path"] for action in standing or () if "add" in action}
+        if named.intersection(new):
+            return True
+        if standing is not None:
             _remove(table, new)
-        return done
+        return False
 
 
 def _remove(table: TableFiles, files: Iterable[str]) -> None:

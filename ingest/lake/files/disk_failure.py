@@ -25,9 +25,10 @@ from pyspark.errors import PySparkException
 from ingest.model.errors import Exit, IngestError
 from ingest.model.location import local_folder
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of a disk on which no room is left, and of a quota that is used up."""
 _REFUSED = (errno.EROFS, errno.EACCES, errno.EIO, errno.EFBIG)
-_NUMBERS = {os.strerror(number): number for number in (*_FULL, *_REFUSED)}
+_NUMBERS = {os.strerror(number): number for number in (*FULL, *_REFUSED)}
 _KNOWN = frozenset(_NUMBERS.values())
 
 _WRAPPING = (OSError, Py4JError, PySparkException, DeltaError, pa.ArrowException)
@@ -52,7 +53,7 @@ class DiskFailure:
     @property
     def full(self) -> bool:
         """No room is left, on the disk or of a quota."""
-        return self.number in _FULL
+        return self.number in FULL
 
     @property
     def words(self) -> str:

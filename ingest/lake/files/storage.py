@@ -79,7 +79,11 @@ class LocalFiles:
             durability.names(path.parent)
 
     def create(self, name: str, text: str) -> bool:
-        """Make it under another name, then link: the name appears with its whole text or not."""
+        """Make it under another name, then link: the name appears with its whole text or not.
+
+        Over NFS the name may be taken by this very link: the server has made it, its answer was lost, and it was asked again. Who takes one's
+        own file for another's removes the data of a commit that is there. So the file that has the name is looked at.
+        """
         path = self._root / name
         durability.make_folder(path.parent)
         with _part_of(path) as part:
@@ -88,7 +92,8 @@ class LocalFiles:
             try:
                 os.link(part, path)
             except FileExistsError:
-                return False
+                if not _is_one(part, path):
+                    return False
         durability.names(path.parent)
         return True
 
@@ -103,6 +108,14 @@ class LocalFiles:
         """Names in a folder; empty when there is no such folder."""
         path = self._root / folder
         return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+
+
+def _is_one(part: Path, path: Path) -> bool:
+    """Whether both names are of one file. One that is gone again was another's, as a lease's that a later holder has swept."""
+    try:
+        return part.samefile(path)
+    except FileNotFoundError:
+        return False
 
 
 def files_at(path: str) -> Files:

@@ -48,9 +48,23 @@ public class Meanwhile extends DelegateToFileSystem {
         }
     }
 
+    /** Actions of a commit; when the last one is asked for, the very file that they are written to has the commit's name: a server has made a link, and its answer is lost. */
+    public static class Linked extends Last {
+        public Linked(String action, String others, String to) {
+            super(action, others, to);
+        }
+
+        void meanwhile() throws IOException {
+            java.io.File[] parts = new java.io.File(to).getParentFile().listFiles();
+            for (int i = 0; i < parts.length; i++) {
+                if (parts[i].getName().endsWith(".part")) Files.createLink(Paths.get(to), parts[i].toPath());
+            }
+        }
+    }
+
     /** Actions of a commit; when the last one is asked for, another writer has linked its own. */
     public static class Last implements Iterator {
-        private final String action, others, to;
+        final String action, others, to;
         private boolean given;
 
         public Last(String action, String others, String to) {
@@ -66,11 +80,15 @@ public class Meanwhile extends DelegateToFileSystem {
         public Object next() {
             given = true;
             try {
-                link(others, to);
+                meanwhile();
             } catch (IOException failure) {
                 throw new RuntimeException(failure);
             }
             return action;
+        }
+
+        void meanwhile() throws IOException {
+            link(others, to);
         }
     }
 }
@@ -107,6 +125,13 @@ class Race:
         self.session.conf.set("fs.AbstractFileSystem.file.impl", "Meanwhile")
         self.session.conf.set("test.others", str(self.others))
 
+    def actions(self, loader, name):
+        """Spark's, in the middle of which something happens."""
+        (made,) = loader.loadClass(f"Meanwhile${name}").getConstructors()
+        given = self.session.sparkContext._gateway.new_array(self._jvm.Object, 3)
+        given[0], given[1], given[2] = '{"of":"spark"}', str(self.others), str(self.file)
+        return made.newInstance(given)
+
     def commit(self, actions):
         """True where Spark takes version 1 for its own."""
         log = spark_transaction.delta_log(self.session, str(self.table))
@@ -140,13 +165,18 @@ def test_who_commits_between_a_look_and_a_rename_of_spark_s_is_not_replaced(race
 
 
 def test_who_commits_while_spark_writes_its_commit_is_not_replaced(race, meanwhile):
-    (made,) = meanwhile.loadClass("Meanwhile$Last").getConstructors()
-    given = race.session.sparkContext._gateway.new_array(race._jvm.Object, 3)
-    given[0], given[1], given[2] = '{"of":"spark"}', str(race.others), str(race.file)
-    actions = made.newInstance(given)
-    assert not race.commit(actions)
+    assert not race.commit(race.actions(meanwhile, "Last"))
     assert race.other_has_committed
     assert delta_log.read(race.table, 1) == [{"of": "another"}]
+    assert sorted(one.name for one in race.file.parent.glob("*.part")) == []
+
+
+def test_a_commit_is_spark_s_own_where_the_answer_that_its_file_has_the_name_was_lost(
+    race, meanwhile
+):
+    """On NFS a server that is asked again says that the name is taken. Taken for another's, the commit would be made twice, or its files be removed."""
+    assert race.commit(race.actions(meanwhile, "Linked"))
+    assert delta_log.read(race.table, 1) == [{"of": "spark"}]
     assert sorted(one.name for one in race.file.parent.glob("*.part")) == []
 
 
