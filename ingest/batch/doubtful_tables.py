@@ -137,7 +137,7 @@ class Retaking:
 
     def _by_hand(self, entry: Entry) -> frozenset[str]:
         hidden = frozenset(name for name, state in entry.tables.items() if state.hidden)
-        of = (entry.batch_id, entry.gaps, hidden)
+        of = (entry.batch_id, tuple(entry.gaps), hidden)
         if of not in self._known:
             found = only_by_hand(entry, self.outlives)
             self._known.clear()
